@@ -1,0 +1,1 @@
+"""Structured execution of tool-calling assistant turns, under trio and asyncio."""

@@ -1,0 +1,45 @@
+"""The vocabulary: messages, events and errors. Imports neither `httpx` nor `mcp`."""
+
+from ._events import ToolCallStarted, ToolOutcome
+from ._messages import (
+    UNNAMED_TOOL,
+    AssistantMessage,
+    ChatChunk,
+    ChatMessage,
+    ChatMessages,
+    LLMUsage,
+    SystemMessage,
+    ToolCallError,
+    ToolCallOutcome,
+    ToolCallRequest,
+    ToolCallRequestList,
+    ToolCallResult,
+    ToolErrorKind,
+    ToolMessage,
+    ToolMessages,
+    UserMessage,
+)
+from .errors import CircuitOpenError, ToolRemoteError
+
+__all__ = [
+    "UNNAMED_TOOL",
+    "AssistantMessage",
+    "ChatChunk",
+    "ChatMessage",
+    "ChatMessages",
+    "CircuitOpenError",
+    "LLMUsage",
+    "SystemMessage",
+    "ToolCallError",
+    "ToolCallOutcome",
+    "ToolCallRequest",
+    "ToolCallRequestList",
+    "ToolCallResult",
+    "ToolCallStarted",
+    "ToolErrorKind",
+    "ToolMessage",
+    "ToolMessages",
+    "ToolOutcome",
+    "ToolRemoteError",
+    "UserMessage",
+]

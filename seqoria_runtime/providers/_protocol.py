@@ -1,0 +1,87 @@
+"""What a provider is: the one seam between the runtime and a model.
+
+Knows nothing of HTTP; a provider may be a script, a local model or a remote service.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from seqoria_runtime.models import (
+    AssistantMessage,
+    ChatChunk,
+    ChatMessage,
+    ToolCallRequestList,
+    ToolCallStarted,
+)
+from seqoria_runtime.models.errors import ProviderProtocolError
+
+ModelResponse: TypeAlias = AssistantMessage | ToolCallRequestList
+ProviderEvent: TypeAlias = ChatChunk | ToolCallStarted | ModelResponse
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as the model is told of it; `parameters` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One question to a model.
+
+    `messages` are this package's message models, in order. `tools` is empty where none are
+    offered, and `tool_choice` is then `None`; otherwise it is "auto", "required", "none" or the
+    name of a tool. `model` overrides the provider's own model for this request.
+    """
+
+    messages: Sequence[ChatMessage]
+    tools: Sequence[ToolDefinition] = ()
+    tool_choice: str | None = None
+    model: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class AsyncBaseProvider(ABC):
+    """A model that can be asked, under either backend.
+
+    Subclass it and implement `stream`. Failures that another provider may answer instead are
+    raised as `LLMError`; any other exception is taken for a bug and is not caught.
+    """
+
+    @property
+    def name(self) -> str:
+        """What errors and logs call this provider."""
+        return type(self).__name__
+
+    @abstractmethod
+    def stream(self, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
+        """Answer as it is made: `ChatChunk` and `ToolCallStarted` events, then one final response.
+
+        The last event is an `AssistantMessage` (the whole text) or a `ToolCallRequestList`; an
+        iterator that ends without one has failed. An async generator is the usual form. The
+        runtime iterates and closes it in one task; a cancelled iteration is closed at once.
+        """
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        """Answer at once. The default reads `stream` to its end."""
+        async with aclosing(_as_generator(self.stream(request))) as events:
+            async for event in events:
+                if isinstance(event, (AssistantMessage, ToolCallRequestList)):
+                    return event
+        raise ProviderProtocolError(f"{self.name}'s stream ended without a response", provider=self.name)
+
+
+async def _as_generator(events: AsyncIterator[ProviderEvent]) -> AsyncGenerator[ProviderEvent, None]:
+    try:
+        async for event in events:
+            yield event
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
