@@ -144,7 +144,9 @@ class LLMError(SeqoriaError):
 class MissingCredentialsError(LLMError):
     """No key was given; `missing_vars` names the environment variables that were looked at."""
 
-    def __init__(self, message: str, *, provider: str | None = None, missing_vars: Sequence[str] = ()) -> None:
+    def __init__(
+        self, message: str, *, provider: str | None = None, missing_vars: Sequence[str] = ()
+    ) -> None:
         super().__init__(message, provider=provider)
         self.missing_vars = list(missing_vars)
 
