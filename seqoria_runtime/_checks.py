@@ -42,3 +42,9 @@ def names(name: str, value: Any) -> frozenset[str]:
         if not isinstance(item, str) or not item:
             raise TypeError(f"{name!r} must hold non-empty names, not {item!r}")
     return frozenset(items)
+
+
+def boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name!r} must be True or False, not {value!r}")
+    return value

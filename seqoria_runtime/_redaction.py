@@ -1,0 +1,121 @@
+"""Takes credentials out of text that goes into logs, errors and reprs.
+
+Knows patterns, not secrets: it needs no list of the keys in use. Every pattern is linear in the
+length of the text, and text without a suspicious word is returned as it is.
+"""
+
+import re
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+REDACTED = "[REDACTED]"
+REDACTED_URL = "[REDACTED URL]"
+_CUT = " [cut]"
+
+# Lower-case words of which at least one is in any text that a pattern below can match.
+_HINTS = (
+    *("://", "bearer", "basic", "authorization", "key", "token", "secret", "passw", "pwd", "credential"),
+    *("cookie", "signature", "sk-", "gsk_", "ghp_", "gho_", "ghs_", "hf_", "xai-", "xox", "glpat", "aiza"),
+    *("github_pat", "eyj"),
+)
+
+# A bounded scheme keeps a long run of letters from being scanned once per letter.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>\\^`{|}]+")
+_PROSE = (
+    r"(?!(?:tokens?|auth\w*|realm|scheme|headers?|credentials?|of|is|was|or|and|in|for|with|required"
+    r"|value|format|security|type)\b)"
+)
+_SCHEME_VALUE = re.compile(
+    rf"\b(?:(bearer\s{{1,8}}){_PROSE}[A-Za-z0-9._~+/=:-]+"
+    r"|(basic\s{1,8})(?=[A-Za-z0-9+/]{1,300}(?:[\d=]|(?-i:[A-Z])))[A-Za-z0-9+/]{6,}={0,2})",
+    re.IGNORECASE,
+)
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END[A-Z -]{0,60}|\Z)", re.DOTALL
+)
+_COOKIES = re.compile(r"(\b(?:set-)?cookie:\s{0,8})[^\r\n\"']+", re.IGNORECASE)
+
+_CERTAIN = (
+    r"api[_-]?keys?|access[_-]?key(?:[_-]?id)?|(?:secret|private|subscription)[_-]?key|client[_-]?secret"
+    r"|(?:access|auth|refresh|id|session|bearer|api)[_-]?token|password|passwd|pwd"
+    r"|(?:proxy-)?authorization|(?:set-)?cookie"
+)
+_MAYBE = r"(?<![a-z])(?:token|secret|signature|key|credentials?)"
+_QUOTE = r"\\*[\"']"
+_BARE_VALUE = rf"(?:(?:bearer|basic|token|digest)\s{{1,8}})?(?:{re.escape(REDACTED)}|[^\s\"'\\,;&)}}\]<>]+)"
+# The closing quote is optional: text that was cut inside a value must not show the value's start.
+_QUOTED_VALUE = (
+    r"(?P<open>\\*)(?P<quote>[\"'])(?:(?!(?P=open)(?P=quote))(?:\\.|\\\Z|[^\\]))*(?:(?P=open)(?P=quote)|\Z)"
+)
+_ASSIGNMENT = re.compile(
+    rf"(?P<name>(?:{_CERTAIN})(?:{_QUOTE})?\s{{0,8}}[:=]\s{{0,8}}"
+    # A word like "token" alone counts only where it is written as code: assigned, or a quoted key.
+    rf"|{_MAYBE}(?:{_QUOTE}\s{{0,8}}[:=]|\s{{0,8}}=)\s{{0,8}})(?:{_QUOTED_VALUE}|{_BARE_VALUE})",
+    re.IGNORECASE | re.DOTALL,
+)
+_KEY_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-(?=[\w*-]{0,300}[\d*])[\w*-]{8,}"
+    r"|(?:gsk|ghp|gho|ghs|hf|github_pat)_[A-Za-z0-9_]{12,}"
+    r"|(?:xai|glpat|xox[abprs])-[A-Za-z0-9_-]{12,}"
+    r"|AIza[A-Za-z0-9_-]{20,}"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"
+    r")"
+)
+
+
+def redact(text: str) -> str:
+    """Hide URL user info, query values and fragments, authorization values and key-like assignments."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _HINTS):
+        return text
+    text = _PRIVATE_KEY.sub(REDACTED, text)
+    text = _URL.sub(lambda match: redact_url(match[0]), text)
+    text = _COOKIES.sub(rf"\1{REDACTED}", text)
+    text = _ASSIGNMENT.sub(_hide_value, text)
+    text = _SCHEME_VALUE.sub(_hide_scheme_value, text)
+    return _KEY_SHAPES.sub(REDACTED, text)
+
+
+def _hide_value(match: re.Match[str]) -> str:
+    mark = f"{match['open']}{match['quote']}" if match["quote"] else ""
+    return f"{match['name']}{mark}{REDACTED}{mark}"
+
+
+def _hide_scheme_value(match: re.Match[str]) -> str:
+    return f"{match[1] or match[2]}{REDACTED}"
+
+
+def redact_url(url: str) -> str:
+    """Hide a URL's user info, query values and fragment; host, port, path and parameter names stay."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return REDACTED_URL
+    # An "@" behind the authority is the rest of a password that holds an unescaped "/", "?" or "#".
+    if not parts.netloc or ("@" not in parts.netloc and "@" in url and ":" in parts.netloc):
+        return REDACTED_URL
+    if "@" not in parts.netloc and not parts.query and "#" not in url:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{REDACTED}@" if "@" in parts.netloc else ""
+    query = "?" + "&".join(_hidden_pairs(parts.query)) if parts.query else ""
+    fragment = f"#{REDACTED}" if parts.fragment else ""
+    return f"{parts.scheme}://{user}{host}{parts.path}{query}{fragment}"
+
+
+def _hidden_pairs(query: str) -> Iterable[str]:
+    for pair in query.split("&"):
+        name, equals, value = pair.partition("=")
+        if not equals:
+            yield REDACTED
+        else:
+            yield f"{name}={REDACTED}" if value else pair
+
+
+def bounded(text: str, limit: int) -> str:
+    """Cut text to at most `limit` characters, with a mark where something was cut off."""
+    if len(text) <= limit:
+        return text
+    return text[: max(limit - len(_CUT), 0)] + _CUT[:limit]

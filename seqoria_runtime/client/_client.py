@@ -1,0 +1,347 @@
+"""Owns `AsyncAIClient`: the checks of each call, and what the client is made of while it is open."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from anyio.lowlevel import EventLoopToken
+
+from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
+from seqoria_runtime.execution.hosting import HostedStream
+from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime.models import (
+    AssistantMessage,
+    ChatChunk,
+    ToolCallOutcome,
+    ToolCallRequest,
+    ToolCallRequestList,
+    ToolMessages,
+    ToolOutcome,
+)
+from seqoria_runtime.models.errors import ClientStateError
+from seqoria_runtime.toolbox import TextContent
+
+from . import _arguments, _live_turns
+from ._direct import DirectCall
+from ._root import Root
+from ._session import Session, StepOptions
+from ._stats import ClientStats, count
+from ._tool_sources import ToolSources
+from .history import StepRecord, TurnRecord, check_history
+from .settings import ClientSettings, check_settings
+
+_logger = logging.getLogger("seqoria_runtime")
+
+
+class AsyncAIClient:
+    """Runs the turns of an assistant that calls tools, for many conversations at once.
+
+    Enter it once, at application start-up: `async with AsyncAIClient([provider]) as client:`. It is
+    left by the task that entered it, closes everything that it opened, and may be entered again.
+    Providers belong to the application and are closed after it. All options are those of
+    `ClientSettings`; an argument that is given beats `settings`, `None` means not given. Raises
+    `ValueError` or `TypeError`, which names the option, before any I/O.
+    """
+
+    def __init__(  # noqa: PLR0913 - the options of an application's one central object, all but one by keyword
+        self,
+        providers: Any = None,
+        *,
+        local_toolbox: Any = None,
+        mcp_servers: Any = None,
+        param_registry: Any = None,
+        max_concurrency: int | None = None,
+        tool_timeout: float | None = None,
+        allow_override: bool | None = None,
+        blocked_tools: Iterable[str] | None = None,
+        refresh_interval: float | None = None,
+        retry_policy: Any = None,
+        breaker_threshold: int | None = None,
+        breaker_reset_after: float | None = None,
+        abandoned_grace: float | None = None,
+        system_prompt: str | None = None,
+        settings: ClientSettings | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name in _OPTIONS and value is not None}
+        if settings is not None and not isinstance(settings, ClientSettings):
+            raise TypeError(f"'settings' must be ClientSettings, not {type(settings).__name__}")
+        self._settings = check_settings(replace(settings or ClientSettings(), **given), _logger)
+        self._tools = ToolSources(self._settings.toolboxes, self._settings.blocked_tools)
+        self._session: Session | None = None
+        self._entering = False
+        self._slots: tuple[EventLoopToken, Slots] | None = None
+
+    # Opening and closing
+
+    async def __aenter__(self) -> Self:
+        if self._session is not None or self._entering:
+            raise ClientStateError("the client is open already: enter it once and share it")
+        self._entering = True
+        try:
+            root = await Root.open()
+            try:
+                self._session = self._open_session(root)
+            except BaseException as exc:
+                await root.close(exc)
+                raise
+        finally:
+            self._entering = False
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        session = self._session
+        if session is None:
+            raise ClientStateError("the client is not open: there is nothing to leave")
+        _refuse_in_own_call(session)
+        session.root.check_leaving()
+        try:
+            await session.root.close(exc)
+        finally:
+            self._session = None
+            self._tools.clear()
+
+    def _open_session(self, root: Root) -> Session:
+        settings = self._settings
+        if self._slots is None or self._slots[0] != root.token:
+            self._slots = (root.token, Slots(settings.max_concurrency, anyio.current_time))
+        execution = ExecutionSettings(
+            slots=self._slots[1],
+            now=anyio.current_time,
+            tool_timeout=settings.tool_timeout,
+            abandoned_grace=settings.abandoned_grace,
+            registry=settings.registry,
+            allow_override=settings.allow_override,
+        )
+        self._tools.refresh()
+        if not settings.toolboxes:
+            settings.logger.warning("The client has no tools: it is LLM-only")
+        if settings.refresh_interval:
+            root.start_soon(self._refresh_for_ever)
+        return Session(root, settings.providers, lambda: self._tools.catalogue, execution)
+
+    async def _refresh_for_ever(self) -> None:
+        while True:
+            await anyio.sleep(self._settings.refresh_interval)
+            try:
+                self._tools.refresh()
+            except Exception:
+                self._settings.logger.warning("Refreshing the tools failed", exc_info=True)
+
+    def _require_session(self) -> Session:
+        if self._session is None or self._session.root.closing:
+            raise ClientStateError("the client is not open: use it inside 'async with client:'")
+        lease = current_lease.get()
+        if lease is not None:
+            lease.require_live()
+        return self._session
+
+    # Turns
+
+    def chat(  # noqa: PLR0913 - all but the query by keyword
+        self,
+        query: str,
+        *,
+        history: list[Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        max_turns: int = 5,
+        model: str | None = None,
+        tool_choice: str = "auto",
+        user_message_content: list[dict[str, Any]] | None = None,
+        keep_partial: bool = False,
+    ) -> HostedStream[ToolMessages | AssistantMessage]:
+        """Run one turn on the application's history list, of at most `max_turns` model responses.
+
+        Yields a `ToolMessages` for each round of tool calls, and at last an `AssistantMessage`; each
+        is in the history by then. `context` holds the trusted values of this request. A forced
+        `tool_choice` holds for the first round. Provider errors are raised out of the iteration;
+        tool errors are outcomes. A turn that is closed, cancelled or fails leaves a history that
+        can be continued; `keep_partial` leaves the text of an unfinished answer in it too.
+        """
+        options = _arguments.turn_options(
+            max_turns=max_turns, model=model, tool_choice=tool_choice, stream=False, keep_partial=keep_partial
+        )
+        return self._turn(query, user_message_content, history, context, options)
+
+    def stream_chat(  # noqa: PLR0913 - all but the query by keyword
+        self,
+        query: str,
+        *,
+        history: list[Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        max_turns: int = 5,
+        model: str | None = None,
+        tool_choice: str = "auto",
+        user_message_content: list[dict[str, Any]] | None = None,
+        keep_partial: bool = False,
+        tool_events: bool = False,
+    ) -> HostedStream[ChatChunk | ToolOutcome | ToolMessages | AssistantMessage]:
+        """Run one turn like `chat`, and also yield `ChatChunk` deltas as they arrive.
+
+        With `tool_events`, a `ToolOutcome` is yielded the moment a call settles, before the round's
+        `ToolMessages`.
+        """
+        options = _arguments.turn_options(
+            max_turns=max_turns,
+            model=model,
+            tool_choice=tool_choice,
+            stream=True,
+            tool_events=tool_events,
+            keep_partial=keep_partial,
+        )
+        return self._turn(query, user_message_content, history, context, options)
+
+    def _turn(self, query: Any, content: Any, history: Any, context: Any, options: Any) -> HostedStream[Any]:
+        own_list = check_history(history)
+        record = TurnRecord(
+            own_list,
+            _arguments.user_message(query, content),
+            system_prompt=self._settings.system_prompt,
+            keep_partial=options.keep_partial,
+            on_settled=lambda: _live_turns.release(own_list),
+        )
+        return self._require_session().turn(record, options, _arguments.trusted_context(context))
+
+    # Single steps
+
+    async def llm_generate_once(
+        self,
+        history: list[Any],
+        *,
+        append_user_message: str | list[dict[str, Any]] | None = None,
+        use_tools: bool = True,
+        tool_choice: str = "auto",
+        model: str | None = None,
+    ) -> AssistantMessage | ToolCallRequestList:
+        """Ask the model once; the caller runs the calls and records everything.
+
+        Appends the user message, if one is given, and takes it back if the step fails or is
+        cancelled. What came beside a batch of calls is in its `message`.
+        """
+        record, options = self._step(history, append_user_message, use_tools, tool_choice, model)
+        return await self._require_session().step(record, options)
+
+    def llm_stream_once(
+        self,
+        history: list[Any],
+        *,
+        append_user_message: str | list[dict[str, Any]] | None = None,
+        use_tools: bool = True,
+        tool_choice: str = "auto",
+        model: str | None = None,
+    ) -> HostedStream[ChatChunk | AssistantMessage | ToolCallRequestList]:
+        """Ask the model once, like `llm_generate_once`, yielding `ChatChunk` deltas and then the response."""
+        record, options = self._step(history, append_user_message, use_tools, tool_choice, model)
+        return self._require_session().step_stream(record, options)
+
+    def _step(
+        self, history: Any, user_message: Any, use_tools: Any, tool_choice: Any, model: Any
+    ) -> tuple[StepRecord, StepOptions]:
+        record = StepRecord(
+            check_history(history),
+            _arguments.step_message(user_message),
+            system_prompt=self._settings.system_prompt,
+        )
+        return record, _arguments.step_options(use_tools=use_tools, tool_choice=tool_choice, model=model)
+
+    # Tool calls
+
+    async def run_tool_calls(
+        self,
+        calls: Iterable[ToolCallRequest] | ToolCallRequestList,
+        *,
+        context: Mapping[str, Any] | None = None,
+    ) -> list[ToolCallOutcome]:
+        """Run a batch of calls in the caller's task; give one outcome per call, in the order of the calls.
+
+        A cancelled caller finds every asynchronous call ended. Raises `ClientClosedError` if the
+        client closes meanwhile, and a `KeyboardInterrupt` or `SystemExit` that a tool raised.
+        """
+        whole, trusted = _arguments.call_list(calls), _arguments.trusted_context(context)
+        return await self._require_session().run_calls(whole, trusted)
+
+    def run_call_stream(
+        self,
+        calls: Iterable[ToolCallRequest] | ToolCallRequestList,
+        *,
+        context: Mapping[str, Any] | None = None,
+    ) -> HostedStream[tuple[ToolCallRequest, ToolCallOutcome]]:
+        """Run a batch of calls; yield each `(request, outcome)` as it settles."""
+        whole, trusted = _arguments.call_list(calls), _arguments.trusted_context(context)
+        return self._require_session().call_stream(whole, trusted)
+
+    async def call_mcp_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        server_args: Mapping[str, Any] | None = None,
+    ) -> list[TextContent]:
+        """Call one tool by name, in a slot and under its timeout; `server_args` are its trusted values.
+
+        The parameter registry is not asked. Raises `ToolNotFoundError` for an unknown or blocked
+        tool, `ValueError` for a hidden name among the arguments or an unknown one in `server_args`,
+        and `ToolExecutionError` if the call fails.
+        """
+        call = DirectCall.check(name, arguments, server_args)
+        session = self._require_session()
+        call.check_against(self._tools.catalogue)
+        [outcome] = await session.run_calls([call.request], call.server_args, direct=True)
+        return call.content(outcome)
+
+    # Tools
+
+    def list_tools(self) -> list[dict[str, Any]]:
+        """The tools that models are offered now, as copies; empty while the client is closed."""
+        return self._tools.listed()
+
+    def tools_enabled(self) -> bool:
+        """Whether any tool is offered now."""
+        return bool(self._tools.catalogue)
+
+    async def refresh_tools(self) -> None:
+        """Read all tool lists again; a round in flight keeps the catalogue that it started with."""
+        self._require_session()
+        self._tools.refresh()
+
+    async def set_blocked_tools(self, names: Iterable[str], *, refresh: bool = True) -> None:
+        """Block exactly these tools: they are neither offered nor run. A base name hides all its variants."""
+        self._tools.set_blocked(names)
+        self._refresh_if(refresh)
+
+    async def block_tools(self, names: Iterable[str], *, refresh: bool = True) -> None:
+        """Block these tools as well."""
+        self._tools.block(names)
+        self._refresh_if(refresh)
+
+    async def unblock_tools(self, names: Iterable[str], *, refresh: bool = True) -> None:
+        """Block these tools no longer."""
+        self._tools.unblock(names)
+        self._refresh_if(refresh)
+
+    def _refresh_if(self, wanted: bool) -> None:
+        if wanted and self._session is not None:
+            self._tools.refresh()
+
+    def stats(self) -> ClientStats:
+        """How many tool calls run, wait and are abandoned, by tool, and the limits. Awaits nothing."""
+        return count(
+            self._session.batches if self._session is not None else (),
+            self._slots[1] if self._slots is not None else None,
+            limit=self._settings.max_concurrency,
+            timeout=self._settings.tool_timeout,
+        )
+
+
+_OPTIONS = frozenset(option.name for option in fields(ClientSettings))
+
+
+def _refuse_in_own_call(session: Session) -> None:
+    lease = current_lease.get()
+    if session.runs(lease):
+        raise ClientStateError("a tool cannot close the client that runs it")

@@ -1,0 +1,189 @@
+"""Owns what exists only while a client is open: its root, its live batches, and how work is run in it."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from seqoria_runtime.catalogue import Catalogue
+from seqoria_runtime.execution.batch import Batch
+from seqoria_runtime.execution.channel import Channel
+from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
+from seqoria_runtime.execution.hosting import HostedStream, HostedWork
+from seqoria_runtime.execution.scheduler import Scheduler
+from seqoria_runtime.execution.slots import CallLease
+from seqoria_runtime.models import (
+    ChatChunk,
+    ToolCallOutcome,
+    ToolCallRequest,
+    ToolCallRequestList,
+    ToolCallStarted,
+)
+from seqoria_runtime.providers._fallback import generate_with_fallback, stream_with_fallback
+from seqoria_runtime.providers._protocol import AsyncBaseProvider, ModelRequest, ModelResponse
+
+from . import _live_turns
+from ._root import CallerScope, Root
+from ._turn import Services, Turn, TurnEvent, TurnOptions, check_calls, model_request
+from .history import StepRecord, TurnRecord
+
+StepEvent: TypeAlias = ChatChunk | ModelResponse
+
+_BUFFERED_EVENTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """What the application asked for in one single step."""
+
+    use_tools: bool
+    tool_choice: str
+    model: str | None
+
+
+class Session:
+    """One opening of a client."""
+
+    def __init__(
+        self,
+        root: Root,
+        providers: Sequence[AsyncBaseProvider],
+        catalogue: Callable[[], Catalogue],
+        execution: ExecutionSettings,
+    ) -> None:
+        self.root = root
+        self.batches: set[Batch] = set()
+        self._catalogue = catalogue
+        self._execution = execution
+        self._services = Services(providers, catalogue, execution, self.batches)
+
+    def runs(self, lease: CallLease | None) -> bool:
+        """Whether this code is part of a tool call of this client."""
+        while lease is not None:
+            if lease.slots is self._execution.slots:
+                return True
+            lease = lease.outer
+        return False
+
+    def turn(
+        self, record: TurnRecord, options: TurnOptions, context: Mapping[str, Any]
+    ) -> HostedStream[TurnEvent]:
+        """A turn, as a stream that has not started."""
+        caller = current_lease.get()
+
+        async def run(channel: Channel[TurnEvent]) -> None:
+            variables = work.variables
+            turn = Turn(self._services, record, options, context=context, variables=variables, caller=caller)
+            await turn.run(channel)
+
+        async def begin() -> None:
+            await _live_turns.claim(record.history, work)
+            try:
+                record.begin()
+            except BaseException:
+                _live_turns.release(record.history)
+                raise
+
+        work: HostedWork[TurnEvent] = HostedWork(
+            self.root, run, name="this turn", limit=_BUFFERED_EVENTS, before_start=begin, at_end=record.settle
+        )
+        return HostedStream(work)
+
+    def step_stream(self, record: StepRecord, options: StepOptions) -> HostedStream[StepEvent]:
+        """A single step, as a stream that has not started."""
+
+        async def run(channel: Channel[StepEvent]) -> None:
+            request, catalogue = self._step_request(record, options)
+            async with aclosing(stream_with_fallback(self._services.providers, request)) as events:
+                async for event in events:
+                    if isinstance(event, ChatChunk):
+                        await channel.send(event)
+                    elif not isinstance(event, ToolCallStarted):
+                        channel.send_nowait(_checked(event, catalogue), record.keep)
+
+        return HostedStream(
+            HostedWork(
+                self.root,
+                run,
+                name="this model step",
+                limit=_BUFFERED_EVENTS,
+                before_start=record.begin,
+                at_end=record.settle,
+            )
+        )
+
+    async def step(self, record: StepRecord, options: StepOptions) -> ModelResponse:
+        """A single step, in the caller's task."""
+        scope = CallerScope()
+        with self.root.in_caller(scope):
+            record.begin()
+            try:
+                request, catalogue = self._step_request(record, options)
+                ask = partial(generate_with_fallback, self._services.providers, request)
+                response = _checked(await scope.run(ask), catalogue)
+                record.keep()
+                return response
+            finally:
+                record.settle()
+
+    async def run_calls(
+        self,
+        calls: Sequence[ToolCallRequest],
+        context: Mapping[str, Any],
+        *,
+        direct: bool = False,
+    ) -> list[ToolCallOutcome]:
+        """Run a batch in the caller's task; a `direct` one takes trusted values from the context alone."""
+        execution = self._execution
+        if direct:
+            execution = replace(execution, registry=None, allow_override=False)
+        batch = Batch(calls, self._catalogue(), allow_override=execution.allow_override)
+        scheduler = Scheduler(
+            batch, execution, variables=copy_context(), context=context, caller=current_lease.get()
+        )
+        with self.root.in_caller(scheduler), self._listed(batch):
+            return await scheduler.run()
+
+    def call_stream(
+        self, calls: Sequence[ToolCallRequest], context: Mapping[str, Any]
+    ) -> HostedStream[tuple[ToolCallRequest, ToolCallOutcome]]:
+        """A batch whose outcomes are published as they come, as a stream that has not started."""
+        caller = current_lease.get()
+
+        async def run(channel: Channel[tuple[ToolCallRequest, ToolCallOutcome]]) -> None:
+            batch = Batch(
+                calls,
+                self._catalogue(),
+                allow_override=self._execution.allow_override,
+                on_settled=lambda request, outcome: channel.send_nowait((request, outcome)),
+            )
+            scheduler = Scheduler(
+                batch, self._execution, variables=work.variables, context=context, caller=caller
+            )
+            with self._listed(batch):
+                await scheduler.run()
+
+        work: HostedWork[tuple[ToolCallRequest, ToolCallOutcome]] = HostedWork(
+            self.root, run, name="this batch of tool calls", limit=len(calls)
+        )
+        return HostedStream(work)
+
+    def _step_request(self, record: StepRecord, options: StepOptions) -> tuple[ModelRequest, Catalogue]:
+        catalogue = self._catalogue() if options.use_tools else Catalogue()
+        return model_request(record.messages, catalogue, options.tool_choice, options.model), catalogue
+
+    @contextmanager
+    def _listed(self, batch: Batch) -> Generator[None]:
+        self.batches.add(batch)
+        try:
+            yield
+        finally:
+            self.batches.discard(batch)
+
+
+def _checked(response: ModelResponse, catalogue: Catalogue) -> ModelResponse:
+    if isinstance(response, ToolCallRequestList):
+        check_calls(response, catalogue)
+    return response

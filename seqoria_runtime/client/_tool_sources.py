@@ -1,0 +1,48 @@
+"""Owns which tools a client offers: its toolboxes, the blocklist, and the catalogue built from both."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
+from seqoria_runtime import _checks
+from seqoria_runtime.catalogue import Catalogue, build_catalogue
+from seqoria_runtime.toolbox import LocalToolbox
+
+
+class ToolSources:
+    """The catalogue is empty while the client is closed, and replaced whole by `refresh`."""
+
+    def __init__(self, toolboxes: tuple[LocalToolbox, ...], blocked: frozenset[str]) -> None:
+        self._toolboxes = toolboxes
+        self._blocked = blocked
+        self.catalogue = Catalogue()
+
+    def refresh(self) -> None:
+        """Read the toolboxes again; turns in flight keep the catalogue of their round."""
+        self.catalogue = build_catalogue((toolbox.tools for toolbox in self._toolboxes), self._blocked)
+
+    def clear(self) -> None:
+        self.catalogue = Catalogue()
+
+    def set_blocked(self, names: Iterable[str]) -> None:
+        self._blocked = _checks.names("names", names)
+
+    def block(self, names: Iterable[str]) -> None:
+        self._blocked |= _checks.names("names", names)
+
+    def unblock(self, names: Iterable[str]) -> None:
+        self._blocked -= _checks.names("names", names)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The catalogue as tool definitions, as copies that the application may change."""
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": entry.name,
+                    "description": entry.tool.description,
+                    "parameters": deepcopy(dict(entry.tool.parameters)),
+                },
+            }
+            for entry in self.catalogue.entries.values()
+        ]

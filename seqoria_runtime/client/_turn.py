@@ -1,0 +1,189 @@
+"""Owns the loop of one turn: ask the model, run the batch it asks for, commit the round, ask again.
+
+Runs as hosted work; it tells its consumer through a channel, and the history through its record.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from seqoria_runtime.catalogue import Catalogue
+from seqoria_runtime.execution.batch import Batch
+from seqoria_runtime.execution.channel import Channel
+from seqoria_runtime.execution.executor import ExecutionSettings
+from seqoria_runtime.execution.scheduler import Scheduler
+from seqoria_runtime.execution.slots import CallLease
+from seqoria_runtime.models import (
+    AssistantMessage,
+    ChatChunk,
+    ChatMessage,
+    LLMUsage,
+    ToolCallOutcome,
+    ToolCallRequest,
+    ToolCallRequestList,
+    ToolMessages,
+    ToolOutcome,
+)
+from seqoria_runtime.models.errors import ProviderProtocolError, UnexpectedToolCallError
+from seqoria_runtime.providers._fallback import generate_with_fallback, stream_with_fallback
+from seqoria_runtime.providers._protocol import (
+    AsyncBaseProvider,
+    ModelRequest,
+    ModelResponse,
+    ToolDefinition,
+)
+
+from .history import TurnRecord, paired
+
+TurnEvent: TypeAlias = ChatChunk | ToolOutcome | ToolMessages | AssistantMessage
+
+TURN_LIMIT_TEXT = "[Turn limit reached]"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOptions:
+    """What the application asked for in one `chat` or `stream_chat`."""
+
+    max_turns: int
+    model: str | None
+    tool_choice: str
+    stream: bool
+    tool_events: bool
+    keep_partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a turn uses of its client. `catalogue` gives the snapshot of now."""
+
+    providers: Sequence[AsyncBaseProvider]
+    catalogue: Callable[[], Catalogue]
+    execution: ExecutionSettings
+    batches: set[Batch]
+
+
+class Turn:
+    """One turn. `variables` and `context` are for its tools, `caller` is the tool call that started it."""
+
+    def __init__(
+        self,
+        services: Services,
+        record: TurnRecord,
+        options: TurnOptions,
+        *,
+        context: Mapping[str, Any],
+        variables: Context,
+        caller: CallLease | None,
+    ) -> None:
+        self._services = services
+        self._record = record
+        self._options = options
+        self._context = context
+        self._variables = variables
+        self._caller = caller
+        self._usage: LLMUsage | None = None
+
+    async def run(self, channel: Channel[TurnEvent]) -> None:
+        """Run rounds until the model answers in text or the limit is reached."""
+        tool_choice = self._options.tool_choice
+        for _ in range(self._options.max_turns):
+            catalogue = self._services.catalogue()
+            request = model_request(self._record.messages, catalogue, tool_choice, self._options.model)
+            response = await self._ask(request, channel)
+            self._add_usage(response.usage)
+            if isinstance(response, AssistantMessage):
+                self._finish(response, channel)
+                return
+            check_calls(response, catalogue)
+            await self._run_batch(response, catalogue, channel)
+            tool_choice = "none" if tool_choice == "none" else "auto"
+        self._finish(AssistantMessage(content=TURN_LIMIT_TEXT), channel)
+
+    async def _ask(self, request: ModelRequest, channel: Channel[TurnEvent]) -> ModelResponse:
+        if not self._options.stream and not self._options.keep_partial:
+            return await generate_with_fallback(self._services.providers, request)
+        async with aclosing(stream_with_fallback(self._services.providers, request)) as events:
+            async for event in events:
+                if type(event) is ChatChunk:
+                    await self._pass_on(event, channel)
+                elif isinstance(event, (AssistantMessage, ToolCallRequestList)):
+                    return event
+        raise ProviderProtocolError("the model's stream ended without a response")
+
+    async def _pass_on(self, chunk: ChatChunk, channel: Channel[TurnEvent]) -> None:
+        if not self._options.stream:
+            self._record.note_text(chunk.content)
+        elif self._options.keep_partial:
+            await channel.send(chunk, partial(self._record.note_text, chunk.content))
+        else:
+            await channel.send(chunk)
+
+    async def _run_batch(
+        self, response: ToolCallRequestList, catalogue: Catalogue, channel: Channel[TurnEvent]
+    ) -> None:
+        calls = response.tool_calls
+        batch = Batch(
+            calls,
+            catalogue,
+            allow_override=self._services.execution.allow_override,
+            on_settled=partial(_tell, channel) if self._options.tool_events else None,
+        )
+        self._record.open_round(response.message, calls, batch)
+        scheduler = Scheduler(
+            batch,
+            self._services.execution,
+            variables=self._variables,
+            context=self._context,
+            caller=self._caller,
+        )
+        self._services.batches.add(batch)
+        try:
+            outcomes = await scheduler.run()
+        finally:
+            self._services.batches.discard(batch)
+        await channel.send_and_wait(paired(calls, outcomes), self._record.commit_round)
+
+    def _add_usage(self, usage: LLMUsage | None) -> None:
+        if usage is not None:
+            self._usage = usage if self._usage is None else self._usage + usage
+
+    def _finish(self, message: AssistantMessage, channel: Channel[TurnEvent]) -> None:
+        final = message.model_copy(update={"usage": self._usage})
+        channel.send_nowait(final, partial(self._record.commit_final, final))
+
+
+def _tell(channel: Channel[TurnEvent], request: ToolCallRequest, outcome: ToolCallOutcome) -> None:
+    channel.send_nowait(ToolOutcome(request, outcome))
+
+
+def model_request(
+    messages: Sequence[ChatMessage], catalogue: Catalogue, tool_choice: str, model: str | None
+) -> ModelRequest:
+    """The question to the model; without tools nothing is said of tools at all."""
+    if not catalogue:
+        return ModelRequest(messages, model=model)
+    if tool_choice not in {"auto", "required", "none"} and catalogue.get(tool_choice) is None:
+        raise ValueError(
+            "'tool_choice' must be 'auto', 'required', 'none' or the name of an available tool, "
+            f"not {tool_choice!r}"
+        )
+    return ModelRequest(messages, tools=definitions(catalogue), tool_choice=tool_choice, model=model)
+
+
+def definitions(catalogue: Catalogue) -> tuple[ToolDefinition, ...]:
+    """The tools of a catalogue as the model is told of them."""
+    return tuple(
+        ToolDefinition(entry.name, entry.tool.description, entry.tool.parameters)
+        for entry in catalogue.entries.values()
+    )
+
+
+def check_calls(response: ToolCallRequestList, catalogue: Catalogue) -> None:
+    """Refuse a batch that nobody asked for, or that asks for nothing."""
+    if not response.tool_calls:
+        raise ProviderProtocolError("the model's response is a batch of no tool calls")
+    if not catalogue:
+        raise UnexpectedToolCallError("Unexpected tool call without tools")

@@ -1,0 +1,140 @@
+"""Owns the state of one batch: its calls, how far each has come, and the outcomes so far.
+
+Synchronous: it decides, its scheduler does. Knows nothing of tasks, slots or time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from seqoria_runtime._tools import Tool, ToolFailure
+from seqoria_runtime.catalogue import Catalogue
+from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallRequest, ToolCallResult
+
+from . import outcomes
+from .planner import PlannedCall, Planner
+
+
+class Batch:
+    """The calls of one response, or of one `run_tool_calls`; calls are known by their position.
+
+    `on_settled` is told of each outcome, in the order of completion.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[ToolCallRequest],
+        catalogue: Catalogue,
+        *,
+        allow_override: bool = False,
+        on_settled: Callable[[ToolCallRequest, ToolCallOutcome], None] | None = None,
+    ) -> None:
+        self._calls = calls
+        self._catalogue = catalogue
+        self._allow_override = allow_override
+        self._on_settled = on_settled
+        self._outcomes: list[ToolCallOutcome | None] = [None] * len(calls)
+        self._tools: list[Tool | None] = []
+        self._prepared: list[Any] = []
+        self._running: dict[int, None] = {}
+        self._planner = Planner([self._look_up(request) for request in calls])
+        self.unsettled = len(calls)
+        self.begun = False
+        """Whether any call has been started."""
+
+    def settle_refused(self) -> None:
+        """Settle what needs neither slot nor waiting: what cannot run, or is on or behind a cycle."""
+        for call, request in enumerate(self._calls):
+            tool = self._tools[call]
+            if tool is None:
+                self.settle(call, outcomes.unknown(request, self._catalogue.entries))
+                continue
+            prepared = self._prepare(request, tool)
+            if isinstance(prepared, ToolCallError):
+                self.settle(call, prepared)
+            else:
+                self._prepared[call] = prepared
+        for call in sorted(self._planner.cyclic):
+            if self._outcomes[call] is None:
+                self._publish(call, outcomes.cyclic(self._calls[call]))
+
+    @property
+    def ready(self) -> int:
+        """How many calls wait for nothing but a slot."""
+        return self._planner.ready
+
+    def start(self) -> tuple[int, ToolCallRequest, Tool, Any] | None:
+        """Start the ready call that goes first: give its position, request, tool and checked arguments."""
+        call = self._planner.take()
+        if call is None:
+            return None
+        tool = self._tools[call]
+        assert tool is not None
+        self._running[call] = None
+        self.begun = True
+        prepared, self._prepared[call] = self._prepared[call], None
+        return call, self._calls[call], tool, prepared
+
+    def settle(self, call: int, outcome: ToolCallOutcome) -> None:
+        """Record a call's outcome, and skip the calls that cannot run because of it."""
+        self._running.pop(call, None)
+        self._publish(call, outcome)
+        if call in self._planner.cyclic:
+            return
+        for skip in self._planner.settle(call, ok=type(outcome) is ToolCallResult):
+            if self._outcomes[skip.call] is None:
+                self._publish(skip.call, outcomes.skipped(self._calls[skip.call], skip.failed))
+
+    def refuse_ready(self, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
+        """Settle every call that is ready now as the error that `refuse` makes for it."""
+        while (call := self._planner.take()) is not None:
+            self.settle(call, refuse(self._calls[call]))
+
+    def outcomes_so_far(self) -> list[ToolCallOutcome]:
+        """One outcome per call, in the order of the calls; an unsettled call's tells how far it came."""
+        return [
+            outcome if outcome is not None else self._unfinished(call)
+            for call, outcome in enumerate(self._outcomes)
+        ]
+
+    def running(self) -> Iterator[str]:
+        """The tools of the calls that run, one entry a call."""
+        return (self._calls[call].name for call in self._running)
+
+    def waiting(self) -> Iterator[str]:
+        """The tools of the calls that have neither started nor settled, one entry a call."""
+        for call, request in enumerate(self._calls):
+            if self._outcomes[call] is None and call not in self._running:
+                yield request.name
+
+    def _look_up(self, request: ToolCallRequest) -> PlannedCall:
+        self._prepared.append(None)
+        entry = self._catalogue.get(request.name)
+        if entry is None:
+            self._tools.append(None)
+            return PlannedCall((request.name,))
+        self._tools.append(entry.tool)
+        return PlannedCall(entry.names, entry.tool.depends_on)
+
+    def _prepare(self, request: ToolCallRequest, tool: Tool) -> Any:
+        if request.truncated:
+            return outcomes.cut_off(request)
+        if request.invalid_arguments is not None:
+            return outcomes.not_an_object(request, request.invalid_arguments)
+        try:
+            return tool.validate(request.arguments, allow_override=self._allow_override)
+        except ToolFailure as failure:
+            return outcomes.error(request, failure.kind, str(failure))
+        except Exception as exc:  # noqa: BLE001 - validators run the application's own code
+            return outcomes.raised(request, exc)
+
+    def _publish(self, call: int, outcome: ToolCallOutcome) -> None:
+        self._outcomes[call] = outcome
+        self.unsettled -= 1
+        if self._on_settled is not None:
+            self._on_settled(self._calls[call], outcome)
+
+    def _unfinished(self, call: int) -> ToolCallError:
+        request = self._calls[call]
+        if call in self._running:
+            return outcomes.cancelled_while_running(request)
+        return outcomes.cancelled_before_start(request)

@@ -1,0 +1,123 @@
+"""Owns the stepping of one call's coroutine inside a worker's task, in a context of the call's own.
+
+Knows nothing of tools or outcomes: it drives any coroutine, and keeps book of the cancellations
+that reached it, so that a real one can be told from one that the coroutine made itself.
+"""
+
+import sys
+import types
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any
+
+
+class Driver:
+    """Drives coroutines one after another in the task that made it.
+
+    `on_suspend` is called each time a coroutine suspends for the first time. `suspended` and
+    `delivered` speak of the coroutine driven last: whether it suspended, and the last exception
+    that the event loop threw into it, if any.
+    """
+
+    __slots__ = (
+        "_cancel_count", "_cancels_at_start", "_on_suspend", "_self_cancels", "_uncancel",
+        "delivered", "suspended",
+    )  # fmt: skip
+
+    def __init__(self, on_suspend: Callable[[], None]) -> None:
+        self._on_suspend = on_suspend
+        self._cancel_count, self._uncancel = _native_cancellation()
+        self._cancels_at_start = 0
+        self._self_cancels = 0
+        self.suspended = False
+        self.delivered: BaseException | None = None
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether anything was thrown into the coroutine, or it cancelled its own task."""
+        return self.delivered is not None or self._self_cancels > 0
+
+    @property
+    def natively_cancelled(self) -> bool:
+        """Whether somebody else has cancelled the task, natively, since the coroutine was started.
+
+        Speaks of asyncio's `Task.cancel`; cancel scopes count as well while one that encloses the
+        call is cancelled, so ask these first.
+        """
+        return self._cancel_count() > self._cancels_at_start
+
+    def reset(self) -> None:
+        """Forget the coroutine driven last."""
+        self.suspended = False
+        self.delivered = None
+        self._self_cancels = 0
+        self._cancels_at_start = self._cancel_count()
+
+    @types.coroutine
+    def drive(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> Generator[Any, Any, Any]:
+        """Await `coroutine` with every step of it run in `context`."""
+        self.reset()
+        run = context.run
+        before = self._cancels_at_start
+        try:
+            trap = run(coroutine.send, None)
+        except StopIteration as done:
+            self._note_self_cancels(before)
+            return done.value
+        except BaseException:
+            self._note_self_cancels(before)
+            raise
+        self._note_self_cancels(before)
+        self.suspended = True
+        self._on_suspend()
+        step: Callable[[Any], Any]
+        while True:
+            try:
+                value = yield trap
+            except BaseException as exc:  # noqa: BLE001 - everything the loop throws belongs to the coroutine
+                self.delivered = value = exc
+                step = coroutine.throw
+            else:
+                step = coroutine.send
+            before = self._cancel_count()
+            try:
+                trap = run(step, value)
+            except StopIteration as done:
+                return done.value  # noqa: B901 - a generator-based coroutine gives its value this way
+            finally:
+                self._note_self_cancels(before)
+
+    def take_self_cancels(self) -> int:
+        """How often the coroutine natively cancelled the task it runs in; these requests are taken back.
+
+        Only asyncio lets a task do that to itself. One request may still be on its way: the caller
+        has to absorb one native cancellation at its next checkpoint.
+        """
+        count, self._self_cancels = self._self_cancels, 0
+        for _ in range(min(count, self._cancel_count() - self._cancels_at_start)):
+            self._uncancel()
+        return count
+
+    def _note_self_cancels(self, before: int) -> None:
+        now = self._cancel_count()
+        if now > before:
+            self._self_cancels += now - before
+
+
+def _native_cancellation() -> tuple[Callable[[], int], Callable[[], object]]:
+    # anyio has no word for asyncio's Task.cancelling(), without which a tool that cancels the task
+    # it runs in would leave its worker, or its caller, marked as cancelled. Where asyncio was never
+    # imported it cannot be what runs us.
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None:
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None
+        if task is not None:
+            return task.cancelling, task.uncancel
+    return _never, _never
+
+
+def _never() -> int:
+    return 0

@@ -1,0 +1,232 @@
+"""Owns one call from its slot to its outcome: deadline, trusted values, the tool, and the verdict.
+
+A call's result is a value: whatever the tool does becomes a `ToolCallResult` or a `ToolCallError`
+here. Knows nothing of batches; cancellation belongs to whoever cancelled, and is only reported.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from contextvars import Context, ContextVar
+from dataclasses import dataclass
+from functools import partial
+from types import CoroutineType
+from typing import Any
+
+from anyio import CancelScope, current_effective_deadline, get_cancelled_exc_class
+
+from seqoria_runtime._tools import Tool, ToolFailure
+from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest
+
+from . import outcomes
+from .driver import Driver
+from .parameters import ParameterRegistry, resolve_hidden
+from .slots import CallLease, Slot, Slots
+from .threads import Returned, ThreadCall, ThreadOutcome
+
+current_lease: ContextVar[CallLease | None] = ContextVar("current_lease", default=None)
+"""The call in which this code runs, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionSettings:
+    """What all calls of a client have in common. Times are seconds; `now` is the event loop's clock."""
+
+    slots: Slots
+    now: Callable[[], float]
+    tool_timeout: float | None = None
+    abandoned_grace: float = 30.0
+    registry: ParameterRegistry | None = None
+    allow_override: bool = False
+
+
+class _Thread:
+    """A worker thread of a call; it takes over the call's slot if the call ends before it."""
+
+    __slots__ = ("_slots", "call", "ended", "slot")
+
+    def __init__(self, function: Callable[[], Any], slots: Slots) -> None:
+        self._slots = slots
+        self.call = ThreadCall(function, on_exit=self._exited)
+        self.ended = False
+        self.slot: Slot | None = None
+
+    def _exited(self) -> None:
+        self.ended = True
+        if self.slot is not None:
+            self._slots.reclaim(self.slot)
+
+
+class CallRunner:
+    """Runs calls one after another in the task that made it, each in a context of its own.
+
+    After each call `interruption` is the real cancellation that ended it, to be raised by the
+    worker, `crash` a `KeyboardInterrupt` or `SystemExit` out of it, `slot_kept` tells whether the
+    slot is still the worker's, and `self_cancelled` whether the call cancelled the worker's task.
+    """
+
+    __slots__ = (
+        "_began", "_caller", "_cancelled", "_driver", "_settings", "_thread", "_trusted", "_variables",
+        "crash", "interruption", "self_cancelled", "slot_kept",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        settings: ExecutionSettings,
+        *,
+        variables: Context,
+        context: Mapping[str, Any],
+        caller: CallLease | None,
+        on_suspend: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._variables = variables
+        self._trusted = context
+        self._caller = caller
+        self._driver = Driver(on_suspend)
+        self._cancelled = get_cancelled_exc_class()
+        self._thread: _Thread | None = None
+        self._began = False
+        self.interruption: BaseException | None = None
+        self.crash: BaseException | None = None
+        self.slot_kept = True
+        self.self_cancelled = False
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the last call let other tasks run."""
+        return self._driver.suspended
+
+    async def run(
+        self, request: ToolCallRequest, tool: Tool, prepared: Any, slot: Slot, scope: CancelScope
+    ) -> ToolCallOutcome:
+        """Run one call in its slot, under `scope`, whose deadline it moves; give its outcome."""
+        settings = self._settings
+        timeout = tool.timeout if tool.timeout is not None else settings.tool_timeout
+        started = settings.now()
+        deadline = math.inf if timeout is None else started + timeout
+        if scope.deadline != deadline:
+            scope.deadline = deadline
+        lease = CallLease(settings.slots, slot, request.name, self._caller)
+        variables = self._variables.copy()
+        variables.run(current_lease.set, lease)
+        self._began = not tool.hidden
+        self.interruption = self.crash = None
+        self.self_cancelled = False
+        value: Any = None
+        failure: BaseException | None = None
+        try:
+            value = await self._call(tool, prepared, variables)
+        except BaseException as exc:  # noqa: BLE001 - the one place where an exception becomes an outcome
+            failure = exc
+        overran = settings.now() >= deadline
+        thread = self._leave(lease)
+        if failure is not None or self._driver.disturbed:
+            of_tool = thread if tool.blocking and self._began else None
+            failure, value = self._look_into(failure, value, of_tool)
+        if overran:
+            assert timeout is not None
+            return outcomes.timed_out(request, timeout, began=self._began)
+        if failure is not None:
+            return self._error(request, failure)
+        return _rendered(request, tool, value)
+
+    async def _call(self, tool: Tool, prepared: Any, variables: Context) -> Any:
+        if tool.blocking or tool.hidden:
+            return await self._driver.drive(self._invoke(tool, prepared), variables)
+        self._driver.reset()
+        value = variables.run(tool.call, prepared)
+        if type(value) is CoroutineType:
+            return await self._driver.drive(value, variables)
+        if inspect.isawaitable(value):
+            return await self._driver.drive(_await(value), variables)
+        return value
+
+    async def _invoke(self, tool: Tool, prepared: Any) -> Any:
+        if tool.hidden:
+            wanted = tool.missing(prepared)
+            values = await resolve_hidden(
+                wanted,
+                context=self._trusted,
+                registry=self._settings.registry,
+                run_sync=self._run_in_thread,
+                tool_name=tool.name,
+            )
+            prepared = tool.complete(prepared, values)
+            self._began = True
+        bound = partial(tool.call, prepared)
+        value = await self._run_in_thread(bound) if tool.blocking else bound()
+        return await value if inspect.isawaitable(value) else value
+
+    async def _run_in_thread(self, function: Callable[[], Any]) -> Any:
+        self._thread = _Thread(function, self._settings.slots)
+        return await self._thread.call.run()
+
+    def _leave(self, lease: CallLease) -> _Thread | None:
+        """End the lease; leave the slot with the call's thread where that still runs."""
+        thread, self._thread = self._thread, None
+        abandoned = thread is not None and not thread.ended
+        if thread is not None and abandoned:
+            thread.slot = lease.slot
+        self.slot_kept = self._settings.slots.end(lease, abandoned=abandoned)
+        return thread
+
+    def _look_into(
+        self, failure: BaseException | None, value: Any, thread: _Thread | None
+    ) -> tuple[BaseException | None, Any]:
+        """Find out whose a cancellation was, after a call that raised or was cancelled on its way.
+
+        Ask the scopes, the task and the driver, never the exception's type alone: a tool can raise
+        anything. A cancelled call whose thread had finished all the same has the thread's outcome.
+        """
+        self.self_cancelled = self._driver.take_self_cancels() > 0
+        delivered = self._driver.delivered
+        if current_effective_deadline() == -math.inf:
+            self.interruption = failure if isinstance(failure, self._cancelled) else None
+        elif isinstance(delivered, GeneratorExit) or (
+            isinstance(delivered, self._cancelled) and self._driver.natively_cancelled
+        ):
+            self.interruption = delivered
+        if failure is None:
+            return None, value
+        self.crash = _crash(failure)
+        if isinstance(failure, self._cancelled) and thread is not None and thread.call.outcome is not None:
+            return _of_thread(thread.call.outcome)
+        return failure, value
+
+    def _error(self, request: ToolCallRequest, failure: BaseException) -> ToolCallOutcome:
+        if isinstance(failure, ToolFailure):
+            return outcomes.error(request, failure.kind, str(failure))
+        if failure is not self.interruption:
+            return outcomes.raised(request, failure)
+        if self._began:
+            return outcomes.cancelled_while_running(request)
+        return outcomes.cancelled_before_start(request)
+
+
+def _of_thread(outcome: ThreadOutcome[Any]) -> tuple[BaseException | None, Any]:
+    return (None, outcome.value) if isinstance(outcome, Returned) else (outcome.error, None)
+
+
+async def _await(value: Any) -> Any:
+    return await value
+
+
+def _rendered(request: ToolCallRequest, tool: Tool, value: Any) -> ToolCallOutcome:
+    try:
+        return outcomes.result(request, tool.render(value))
+    except ToolFailure as failure:
+        return outcomes.error(request, failure.kind, str(failure))
+    except Exception as exc:  # noqa: BLE001 - rendering runs the application's own serializers
+        return outcomes.raised(request, exc)
+
+
+def _crash(failure: BaseException) -> BaseException | None:
+    """The request to end the program in what a call raised, if there is one."""
+    if isinstance(failure, (KeyboardInterrupt, SystemExit)):
+        return failure
+    if isinstance(failure, BaseExceptionGroup):
+        for member in failure.exceptions:
+            if (found := _crash(member)) is not None:
+                return found
+    return None

@@ -1,0 +1,108 @@
+"""Owns the words in which a call that gave no result is answered.
+
+Every text names the tool and the cause, is redacted and bounded, and is meant for a model to act on.
+"""
+
+from collections.abc import Iterable
+
+from seqoria_runtime._redaction import bounded, redact
+from seqoria_runtime.models import ToolCallError, ToolCallRequest, ToolCallResult, ToolErrorKind
+
+MAX_ERROR_CHARS = 2_000
+_MAX_LISTED_CHARS = 600
+
+
+def result(request: ToolCallRequest, text: str) -> ToolCallResult:
+    return ToolCallResult(
+        tool_call_id=request.id, name=request.name, result=text, response_id=request.response_id
+    )
+
+
+def error(request: ToolCallRequest, kind: ToolErrorKind, text: str) -> ToolCallError:
+    return ToolCallError(
+        tool_call_id=request.id,
+        name=request.name,
+        error=bounded(text, MAX_ERROR_CHARS),
+        kind=kind,
+        response_id=request.response_id,
+    )
+
+
+def raised(request: ToolCallRequest, exc: BaseException) -> ToolCallError:
+    return error(request, "failed", f"Tool {request.name!r} failed: {redact(describe(exc))}")
+
+
+def describe(exc: BaseException) -> str:
+    """Say what was raised: its message, with its type where the message alone says too little."""
+    if isinstance(exc, BaseExceptionGroup):
+        return "; ".join(describe(member) for member in exc.exceptions)
+    try:
+        message = str(exc).strip()
+    except Exception:  # noqa: BLE001 - a broken __str__ is the application's, and must not cost the batch
+        message = ""
+    if not message:
+        return type(exc).__name__
+    if isinstance(exc, LookupError) or not isinstance(exc, Exception):
+        return f"{type(exc).__name__}: {message}"
+    return message
+
+
+def timed_out(request: ToolCallRequest, seconds: float, *, began: bool) -> ToolCallError:
+    effect = "it may have taken effect" if began else "the tool itself had not started"
+    return error(request, "timed_out", f"Tool {request.name!r} timed out after {seconds:g}s; {effect}")
+
+
+def unknown(request: ToolCallRequest, available: Iterable[str]) -> ToolCallError:
+    name = bounded(request.name, 200)
+    text = f"Tool {name!r} failed: Tool {name!r} not found on any connected server."
+    names = ", ".join(sorted(available))
+    if names:
+        text += f" Available tools: {bounded(names, _MAX_LISTED_CHARS)}"
+    return error(request, "unknown_tool", text)
+
+
+def not_an_object(request: ToolCallRequest, raw: str) -> ToolCallError:
+    return error(
+        request,
+        "invalid_arguments",
+        f"Tool {request.name!r} failed: the arguments are not a JSON object: {bounded(raw, 500)}",
+    )
+
+
+def cut_off(request: ToolCallRequest) -> ToolCallError:
+    return error(
+        request,
+        "invalid_arguments",
+        f"Tool {request.name!r} failed: the call was cut off by the output limit and did not run; "
+        "make the call shorter",
+    )
+
+
+def skipped(request: ToolCallRequest, failed: Iterable[str]) -> ToolCallError:
+    return error(request, "skipped", f"Skipped because dependency failure: {', '.join(failed)}")
+
+
+def cyclic(request: ToolCallRequest) -> ToolCallError:
+    return error(request, "cyclic_dependency", "Cyclic dependency detected between requested tool calls.")
+
+
+def cancelled_before_start(request: ToolCallRequest) -> ToolCallError:
+    return error(request, "cancelled", f"Tool {request.name!r} was cancelled before it started")
+
+
+def cancelled_while_running(request: ToolCallRequest) -> ToolCallError:
+    return error(
+        request,
+        "cancelled",
+        f"Tool {request.name!r} was cancelled while running; it may have taken effect",
+    )
+
+
+def unavailable(request: ToolCallRequest, seconds: float, holders: Iterable[str]) -> ToolCallError:
+    names = ", ".join(sorted(set(holders)))
+    return error(
+        request,
+        "unavailable",
+        f"Tool {request.name!r} failed: no slot came free in {seconds:g}s, since threads of timed-out or "
+        f"cancelled calls still hold all of them: {bounded(names, _MAX_LISTED_CHARS)}",
+    )

@@ -1,0 +1,187 @@
+"""Owns the order of one batch: which call may start, and which is skipped, as a pure state machine.
+
+Knows names and positions only: nothing of tools, slots, tasks or time.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call as the planner sees it.
+
+    `names` are those by which other calls may depend on it (its alias and the tool's own name),
+    `depends_on` the names that it waits for.
+    """
+
+    names: tuple[str, ...]
+    depends_on: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedCall:
+    """A call that will not run, since every call of each of `failed` (sorted names) failed."""
+
+    call: int
+    failed: tuple[str, ...]
+
+
+class _Prerequisite:
+    """All requested calls of one name, as something to wait for."""
+
+    __slots__ = ("dependents", "name", "succeeded", "unsettled")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.unsettled = 0
+        self.succeeded = False
+        self.dependents: list[int] = []
+
+
+_BLOCKED, _READY, _TAKEN, _SETTLED = range(4)
+
+
+class Planner:
+    """The dependency graph of one batch; calls are known by their position.
+
+    A call is ready once all requested calls of every name that it depends on have settled and
+    at least one call of each of these names has succeeded. A name that was not requested is not
+    waited for. Calls on or behind a cycle are never ready: `cyclic` lists them, settled from the start.
+    `ready` counts the calls that `take` would give.
+    """
+
+    def __init__(self, calls: Sequence[PlannedCall]) -> None:
+        self._state = bytearray(len(calls))
+        self._order: deque[int] | None = None
+        self._heap: list[tuple[int, int]] = []
+        self._feeds: dict[int, list[_Prerequisite]] = {}
+        self._waits: dict[int, list[_Prerequisite]] = {}
+        self._blockers: dict[int, int] = {}
+        self._height: list[int] = []
+        self.ready = 0
+        self.cyclic: frozenset[int] = frozenset()
+        if any(call.depends_on for call in calls):
+            self._link(calls)
+        if self._waits:
+            self._rank(len(calls))
+        else:
+            self._order = deque()
+        for call in range(len(calls)):
+            if call not in self._waits:
+                self._release(call)
+
+    def take(self) -> int | None:
+        """Give the ready call that goes first, or `None` where none is ready.
+
+        That is the one with the longest chain of dependents behind it, ties in order of position.
+        """
+        while self.ready:
+            call = self._order.popleft() if self._order is not None else heappop(self._heap)[1]
+            if self._state[call] == _READY:
+                self._state[call] = _TAKEN
+                self.ready -= 1
+                return call
+        return None
+
+    def settle(self, call: int, *, ok: bool) -> Sequence[SkippedCall]:
+        """Record how a call ended; give the calls that are skipped because of it, in order.
+
+        A skipped call is settled, as failed, by this. Raises `ValueError` for a call that has
+        settled before.
+        """
+        if self._state[call] == _SETTLED:
+            raise ValueError(f"call {call} has settled before")
+        self._mark_settled(call)
+        if not self._feeds:
+            return ()
+        skipped: list[SkippedCall] = []
+        pending = deque([(call, ok)])
+        while pending:
+            ended, succeeded = pending.popleft()
+            for dependent in self._unblocked_by(ended, succeeded):
+                failed = sorted(group.name for group in self._waits[dependent] if not group.succeeded)
+                if failed:
+                    self._mark_settled(dependent)
+                    skipped.append(SkippedCall(dependent, tuple(failed)))
+                    pending.append((dependent, False))
+                else:
+                    self._release(dependent)
+        return skipped
+
+    def _unblocked_by(self, call: int, succeeded: bool) -> Iterable[int]:
+        unblocked: list[int] = []
+        for group in self._feeds.get(call, ()):
+            group.unsettled -= 1
+            group.succeeded = group.succeeded or succeeded
+            if group.unsettled:
+                continue
+            free = _count_down(group.dependents, self._blockers)
+            unblocked += (call for call in free if self._state[call] != _SETTLED)
+        return sorted(unblocked)
+
+    def _link(self, calls: Sequence[PlannedCall]) -> None:
+        groups = {name: _Prerequisite(name) for call in calls for name in call.depends_on}
+        for position, call in enumerate(calls):
+            feeds = [groups[name] for name in dict.fromkeys(call.names) if name in groups]
+            if feeds:
+                self._feeds[position] = feeds
+                for group in feeds:
+                    group.unsettled += 1
+        for position, call in enumerate(calls):
+            waits = [groups[name] for name in call.depends_on if groups[name].unsettled]
+            if waits:
+                self._waits[position] = waits
+                self._blockers[position] = len(waits)
+                for group in waits:
+                    group.dependents.append(position)
+
+    def _rank(self, count: int) -> None:
+        """Find the calls on or behind a cycle, and the longest chain of dependents behind each other one."""
+        order = self._topological_order(count)
+        self.cyclic = frozenset(range(count)).difference(order)
+        for call in self.cyclic:
+            self._state[call] = _SETTLED
+        self._height = [0] * count
+        behind: dict[str, int] = {}
+        for call in reversed(order):
+            height = 1 + max((behind.get(group.name, 0) for group in self._feeds.get(call, ())), default=0)
+            self._height[call] = height
+            for group in self._waits.get(call, ()):
+                behind[group.name] = max(behind.get(group.name, 0), height)
+
+    def _topological_order(self, count: int) -> list[int]:
+        blockers = dict(self._blockers)
+        unsettled: dict[str, int] = {}
+        order = [call for call in range(count) if call not in blockers]
+        following = deque(order)
+        while following:
+            for group in self._feeds.get(following.popleft(), ()):
+                unsettled[group.name] = unsettled.get(group.name, group.unsettled) - 1
+                if not unsettled[group.name]:
+                    free = _count_down(group.dependents, blockers)
+                    order += free
+                    following += free
+        return order
+
+    def _release(self, call: int) -> None:
+        self._state[call] = _READY
+        self.ready += 1
+        if self._order is not None:
+            self._order.append(call)
+        else:
+            heappush(self._heap, (-self._height[call], call))
+
+    def _mark_settled(self, call: int) -> None:
+        if self._state[call] == _READY:
+            self.ready -= 1
+        self._state[call] = _SETTLED
+
+
+def _count_down(dependents: Iterable[int], blockers: dict[int, int]) -> list[int]:
+    """Take one blocker off each call; give those that have none left."""
+    for call in dependents:
+        blockers[call] -= 1
+    return [call for call in dependents if not blockers[call]]

@@ -1,0 +1,250 @@
+"""Owns the running of one batch: workers that hold a slot and run what is ready, in one task group.
+
+The rules of order are the planner's, those of capacity the slots', those of one call the
+executor's. A call that waits costs an entry in a list, not a task: a worker is started only when a
+call suspends while another one is ready and a slot is free.
+"""
+
+import math
+from collections.abc import Mapping
+from contextvars import Context
+from typing import Any, TypeGuard
+
+import anyio
+from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
+
+from seqoria_runtime.models import ToolCallOutcome
+from seqoria_runtime.models.errors import CallEndedError
+
+from . import outcomes
+from .batch import Batch
+from .executor import CallRunner, ExecutionSettings
+from .slots import CallLease, Lane, Slot
+
+_CALLS_PER_CHECKPOINT = 64
+
+
+class Scheduler:
+    """Runs one batch, once.
+
+    `variables` are the context variables of which each call gets a copy, `context` the trusted
+    values of the request, `caller` the call by which this batch was started, if any.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        settings: ExecutionSettings,
+        *,
+        variables: Context,
+        context: Mapping[str, Any],
+        caller: CallLease | None = None,
+    ) -> None:
+        self._batch = batch
+        self._settings = settings
+        self._variables = variables
+        self._context = context
+        self._caller = caller
+        self._lane = Lane(settings.slots, self, _lender(caller, settings))
+        self._group: TaskGroup | None = None
+        self._scope: CancelScope | None = None
+        self._news = Event()
+        self._stop: BaseException | None = None
+        self._starting = 0
+
+    async def run(self) -> list[ToolCallOutcome]:
+        """Run all calls in the caller's task and in a task group of it; give one outcome per call, in order.
+
+        Raises bare, once every call has ended, a `KeyboardInterrupt` or `SystemExit` that a call
+        raised, or the error given to `stop`. A cancelled caller finds every call ended as well; the
+        batch then tells how far each one came.
+        """
+        try:
+            if self._caller is not None:
+                self._caller.require_live()
+            await checkpoint_if_cancelled()
+            self._batch.settle_refused()
+            if self._batch.unsettled == 0:
+                await checkpoint()
+            elif self._batch.unsettled > 1 or not await self._run_alone():
+                await self._run_in_group()
+        finally:
+            self._lane.close()
+            if isinstance(self._stop, (KeyboardInterrupt, SystemExit)):
+                raise self._stop
+        if self._stop is not None:
+            raise self._stop
+        return self._batch.outcomes_so_far()
+
+    def stop(self, error: BaseException) -> None:
+        """Cancel every call; `run` then raises `error`, or that of an earlier stop."""
+        if self._stop is None:
+            self._stop = error
+            if self._scope is not None:
+                self._scope.cancel()
+
+    def slot_granted(self, slot: Slot) -> None:
+        if self._group is None or self._stop is not None or self._batch.ready <= self._starting:
+            self._lane.release(slot)
+        else:
+            self._start_worker(self._group, slot)
+            if self._batch.ready > self._starting:
+                self._lane.wait()
+
+    def slots_stuck(self) -> None:
+        self._news.set()
+
+    def lease_ended(self, error: CallEndedError) -> None:
+        self.stop(error)
+
+    async def _run_alone(self) -> bool:
+        """Run a single call in the caller's task, without a task group, if a slot is free now."""
+        slot = self._lane.acquire_nowait() if self._batch.ready and self._stop is None else None
+        if slot is None:
+            return False
+        await self._work(slot)
+        return True
+
+    async def _run_in_group(self) -> None:
+        async with anyio.create_task_group() as group:
+            self._group = group
+            self._scope = group.cancel_scope
+            if self._stop is not None:
+                group.cancel_scope.cancel()
+            slot = self._lane.acquire_nowait()
+            if slot is not None:
+                await self._work(slot)
+            self._expand()
+            while self._batch.unsettled and self._stop is None:
+                await self._wait_for_news()
+
+    async def _wait_for_news(self) -> None:
+        """Wait until all has settled or been stopped, or calls have waited too long for abandoned threads."""
+        stuck_since = self._settings.slots.stuck_since
+        grace = self._settings.abandoned_grace
+        with CancelScope(deadline=math.inf if stuck_since is None else stuck_since + grace):
+            await self._news.wait()
+        self._news = Event()
+        if stuck_since is None or stuck_since != self._settings.slots.stuck_since:
+            return
+        if self._settings.now() >= stuck_since + grace:
+            holders = self._settings.slots.abandoned
+            self._batch.refuse_ready(lambda request: outcomes.unavailable(request, grace, holders))
+
+    def _expand(self) -> None:
+        """Start a worker for each ready call that gets a slot, and ask for a slot for the others."""
+        if self._group is None or self._stop is not None:
+            return
+        while self._batch.ready > self._starting:
+            slot = self._lane.acquire_nowait()
+            if slot is None:
+                self._lane.wait()
+                return
+            self._start_worker(self._group, slot)
+
+    def _start_worker(self, group: TaskGroup, slot: Slot) -> None:
+        self._starting += 1
+        group.start_soon(self._work_in_group, slot)
+
+    async def _work_in_group(self, slot: Slot) -> None:
+        """Work as a task of the group; a native cancellation of this task alone retires just this worker."""
+        self._starting -= 1
+        try:
+            await self._work(slot)
+        except get_cancelled_exc_class():
+            if current_effective_deadline() == -math.inf:
+                raise
+
+    async def _work(self, slot: Slot) -> None:
+        """Run ready calls one after another while the slot may be kept; give it up on any way out."""
+        worker = _Worker(slot)
+        try:
+            await checkpoint_if_cancelled()
+            await self._run_ready(worker)
+        finally:
+            if worker.slot is not None:
+                self._lane.release(worker.slot)
+            if not self._batch.ready:
+                self._lane.stop_waiting()
+            self._expand()
+            if not self._batch.unsettled:
+                self._news.set()
+
+    async def _run_ready(self, worker: "_Worker") -> None:
+        runner = CallRunner(
+            self._settings,
+            variables=self._variables,
+            context=self._context,
+            caller=self._caller,
+            on_suspend=self._expand,
+        )
+        while worker.slot is not None and self._batch.ready and self._stop is None:
+            with CancelScope() as scope:
+                if self._group is None:
+                    self._scope = scope
+                await self._run_under(scope, worker, runner)
+            if worker.calls_since_checkpoint >= _CALLS_PER_CHECKPOINT:
+                worker.calls_since_checkpoint = 0
+                await checkpoint()
+
+    async def _run_under(self, scope: CancelScope, worker: "_Worker", runner: CallRunner) -> None:
+        """Run calls until the scope's deadline has struck, the slot is gone or a checkpoint is due."""
+        while worker.slot is not None and not scope.cancel_called and self._stop is None:
+            started = self._batch.start()
+            if started is None:
+                return
+            call, request, tool, prepared = started
+            outcome = await runner.run(request, tool, prepared, worker.slot, scope)
+            if not runner.slot_kept:
+                worker.slot = None
+            self._batch.settle(call, outcome)
+            await self._look_after(runner)
+            if self._must_pass_on(worker.slot):
+                self._lane.wait()
+                self._lane.release(worker.slot)
+                worker.slot = None
+            worker.calls_since_checkpoint = 0 if runner.suspended else worker.calls_since_checkpoint + 1
+            if worker.calls_since_checkpoint >= _CALLS_PER_CHECKPOINT:
+                return
+
+    async def _look_after(self, runner: CallRunner) -> None:
+        """See to what a call did beside its outcome; a cancellation that was real is raised here."""
+        if runner.crash is not None:
+            self.stop(runner.crash)
+        if runner.interruption is not None:
+            raise runner.interruption
+        if runner.self_cancelled:
+            await _absorb_native_cancellation()
+        if runner.suspended:
+            await checkpoint_if_cancelled()
+
+    def _must_pass_on(self, slot: Slot | None) -> TypeGuard[Slot]:
+        return slot is not None and self._batch.ready > 0 and not self._lane.keep(slot)
+
+
+class _Worker:
+    """What one worker holds."""
+
+    __slots__ = ("calls_since_checkpoint", "slot")
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot: Slot | None = slot
+        self.calls_since_checkpoint = 0
+
+
+async def _absorb_native_cancellation() -> None:
+    # The request was taken back, but asyncio may still be about to deliver it.
+    try:
+        await checkpoint()
+    except get_cancelled_exc_class():
+        if current_effective_deadline() == -math.inf:
+            raise
+
+
+def _lender(caller: CallLease | None, settings: ExecutionSettings) -> CallLease | None:
+    """The nearest call of this client in which the batch was started: the one that can lend its slot."""
+    while caller is not None and caller.slots is not settings.slots:
+        caller = caller.outer
+    return caller

@@ -1,0 +1,264 @@
+"""Owns the capacity that all batches of one client share: who holds a slot, who gets the next.
+
+Synchronous throughout, so that no lock is needed; knows nothing of tasks, tools or time beyond
+the clock that it is given.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from seqoria_runtime.models.errors import CallEndedError
+
+
+class Waiter(Protocol):
+    """The batch behind a lane, as its lane tells it what happened. All calls are synchronous."""
+
+    def slot_granted(self, slot: "Slot") -> None:
+        """A slot that the lane waited for is now the batch's."""
+
+    def slots_stuck(self) -> None:
+        """Abandoned threads hold every slot; the lane goes on waiting."""
+
+    def lease_ended(self, error: CallEndedError) -> None:
+        """The call that this batch was started by has ended."""
+
+
+class Slot:
+    """The right to run one call. `lender` is the call whose slot it is, or `None` for the client's own."""
+
+    __slots__ = ("holders", "lender")
+
+    def __init__(self, lender: "CallLease | None" = None) -> None:
+        self.lender = lender
+        self.holders = 1
+
+    @property
+    def root(self) -> "Slot":
+        """The client's own slot that this one is lent from, over any number of loans."""
+        slot = self
+        while slot.lender is not None:
+            slot = slot.lender.slot
+        return slot
+
+
+class CallLease:
+    """A running call as the batches that it starts see it: they may borrow its slot, one call at a time.
+
+    `outer` is the lease of the call that this one was itself started by, of whatever client.
+    """
+
+    __slots__ = ("ended", "lanes", "lent", "outer", "slot", "slots", "tool", "waiting")
+
+    def __init__(self, slots: "Slots", slot: Slot, tool: str, outer: "CallLease | None") -> None:
+        self.slots = slots
+        self.slot = slot
+        self.tool = tool
+        self.outer = outer
+        self.lent = False
+        self.ended = False
+        self.waiting: deque[Lane] | None = None
+        self.lanes: list[Lane] | None = None
+
+    def require_live(self) -> None:
+        """Raise `CallEndedError` if this call, or one that it was started by, has ended."""
+        lease: CallLease | None = self
+        while lease is not None:
+            if lease.ended:
+                raise CallEndedError(
+                    f"this code was started by a call of the tool {lease.tool!r}, which has ended: "
+                    "it can use the client no longer"
+                )
+            lease = lease.outer
+
+
+class Lane:
+    """One batch's place at the slots; all its calls wait as one, so that batches are served in turn."""
+
+    __slots__ = ("_lease", "_queued", "_slots", "_waiter")
+
+    def __init__(self, slots: "Slots", waiter: Waiter, lease: CallLease | None) -> None:
+        self._slots = slots
+        self._waiter = waiter
+        self._lease = lease
+        self._queued = False
+        if lease is not None:
+            if lease.lanes is None:
+                lease.lanes = []
+            lease.lanes.append(self)
+
+    def acquire_nowait(self) -> Slot | None:
+        """Take the slot lent by the calling tool, or a free one; `None` where there is neither."""
+        lease = self._lease
+        if lease is not None and not lease.lent and not lease.ended:
+            lease.lent = True
+            return Slot(lease)
+        return self._slots.take_free()
+
+    def wait(self) -> None:
+        """Ask for one slot; the waiter is told when it has it. Asking twice is asking once."""
+        if self._queued:
+            return
+        self._queued = True
+        self._slots.enqueue(self)
+        if self._lease is not None:
+            if self._lease.waiting is None:
+                self._lease.waiting = deque()
+            self._lease.waiting.append(self)
+
+    def keep(self, slot: Slot) -> bool:
+        """Whether the batch may run its next call in this slot; that counts as its turn.
+
+        It may not where another batch's turn has come: the slot is then still held, to be released.
+        """
+        if slot.lender is None:
+            return self._slots.pass_turn(self)
+        if slot.lender.ended:
+            return False
+        waiting = slot.lender.waiting
+        if not waiting:
+            return True
+        if waiting[0] is not self:
+            return False
+        waiting.rotate(-1)
+        return True
+
+    def release(self, slot: Slot) -> None:
+        """Give a slot back; it goes to the batch whose turn it is."""
+        self._slots.release(slot)
+
+    def grant(self, slot: Slot) -> None:
+        """Hand over a slot that was asked for (called by the slots)."""
+        self._leave_queues()
+        self._waiter.slot_granted(slot)
+
+    def tell_stuck(self) -> None:
+        self._waiter.slots_stuck()
+
+    def end_lease(self, error: CallEndedError) -> None:
+        self._leave_queues()
+        self._waiter.lease_ended(error)
+
+    def stop_waiting(self) -> None:
+        """Take back the asking for a slot, if there is one."""
+        self._leave_queues()
+
+    def close(self) -> None:
+        """Stop waiting for good. Slots that the batch still holds have to be released on their own."""
+        self._leave_queues()
+        if self._lease is not None and self._lease.lanes is not None and self in self._lease.lanes:
+            self._lease.lanes.remove(self)
+
+    def _leave_queues(self) -> None:
+        if self._queued:
+            self._queued = False
+            self._slots.dequeue(self)
+            if self._lease is not None and self._lease.waiting is not None:
+                self._lease.waiting.remove(self)
+
+
+class Slots:
+    """`total` slots, shared by batches in turn, lent to nested calls, and kept by abandoned threads.
+
+    `now` is the clock in seconds that `stuck_since` is told in.
+    """
+
+    def __init__(self, total: int, now: Callable[[], float]) -> None:
+        self.total = total
+        self._now = now
+        self._free = [Slot() for _ in range(total)]
+        self._queue: dict[Lane, None] = {}
+        self._abandoned: dict[Slot, str] = {}
+        self._blocked: Counter[Slot] = Counter()
+        self.stuck_since: float | None = None
+        """When abandoned threads came to hold every slot with none back since; `None` where some do not."""
+
+    @property
+    def free(self) -> int:
+        """How many slots nobody holds."""
+        return len(self._free)
+
+    @property
+    def abandoned(self) -> Iterable[str]:
+        """The tools whose abandoned threads hold slots, one entry a thread."""
+        return tuple(self._abandoned.values())
+
+    def take_free(self) -> Slot | None:
+        return self._free.pop() if self._free else None
+
+    def enqueue(self, lane: Lane) -> None:
+        self._queue[lane] = None
+
+    def dequeue(self, lane: Lane) -> None:
+        self._queue.pop(lane, None)
+
+    def pass_turn(self, lane: Lane) -> bool:
+        """Whether the next slot would be this lane's; it then goes to the end of the queue."""
+        for first in self._queue:
+            if first is not lane:
+                return False
+            break
+        else:
+            return True
+        if len(self._queue) > 1:
+            del self._queue[lane]
+            self._queue[lane] = None
+        return True
+
+    def release(self, slot: Slot) -> None:
+        """Give a slot back, to the batch whose turn it is or to the call that lent it."""
+        lender = slot.lender
+        if lender is None:
+            if self._queue:
+                next(iter(self._queue)).grant(slot)
+            else:
+                self._free.append(slot)
+            return
+        lender.lent = False
+        if lender.ended:
+            self._let_go(lender.slot)
+        elif lender.waiting:
+            lender.lent = True
+            lender.waiting[0].grant(slot)
+
+    def end(self, lease: CallLease, *, abandoned: bool = False) -> bool:
+        """End a call's lease; give whether its slot is free to be used again at once.
+
+        Batches that the call started and that are still live are told. A slot that is lent out, or
+        left with an abandoned thread, comes back by itself once the last of these has let go of it.
+        """
+        lease.ended = True
+        if lease.lanes:
+            error = CallEndedError(
+                f"the call of the tool {lease.tool!r} that started this has ended: what a tool starts on the "
+                "client has to end before the tool does"
+            )
+            for lane in tuple(lease.lanes):
+                lane.end_lease(error)
+        lease.slot.holders = lease.lent + abandoned
+        if abandoned:
+            self._abandon(lease.slot, lease.tool)
+        return not lease.slot.holders
+
+    def reclaim(self, slot: Slot) -> None:
+        """Take back the slot of an abandoned thread that has ended."""
+        del self._abandoned[slot]
+        root = slot.root
+        self._blocked[root] -= 1
+        if not self._blocked[root]:
+            del self._blocked[root]
+            self.stuck_since = None
+        self._let_go(slot)
+
+    def _let_go(self, slot: Slot) -> None:
+        slot.holders -= 1
+        if not slot.holders:
+            self.release(slot)
+
+    def _abandon(self, slot: Slot, tool: str) -> None:
+        self._abandoned[slot] = tool
+        self._blocked[slot.root] += 1
+        if len(self._blocked) == self.total:
+            self.stuck_since = self._now()
+            for lane in tuple(self._queue):
+                lane.tell_stuck()

@@ -1,0 +1,161 @@
+"""From bytes to a codec's `Answer`: framing, JSON, the end mark, and where a failure belongs.
+
+Knows no wire format beyond that: what an event means is the answer's business.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from seqoria_runtime._redaction import bounded, redact
+from seqoria_runtime.models.errors import LLMError, ProviderProtocolError
+
+from ._json import parse_strict, parse_with_halves
+from ._protocol import ModelResponse, ProviderEvent
+from ._sse import ServerSentEvent, SSEDecoder
+from ._wire import Answer
+
+_DONE = b"[DONE]"
+_MAX_BODY_BYTES = 64 * 1024 * 1024
+_NOTHING: tuple[ProviderEvent, ...] = ()
+
+
+class EventStreamDecoder:
+    """Decodes server-sent events, each a JSON object, with or without a last `[DONE]`."""
+
+    __slots__ = ("_answer", "_failure", "_framing", "ended")
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._framing = SSEDecoder()
+        self._failure: LLMError | None = None
+        self.ended = False
+
+    @property
+    def complete(self) -> bool:
+        return self.ended or self._answer.complete
+
+    def feed(self, data: bytes) -> Sequence[ProviderEvent]:
+        if self.ended:
+            return _NOTHING
+        try:
+            frames = self._framing.feed(data)
+        except ValueError as error:
+            return self._fail(ProviderProtocolError(f"malformed stream event: {error}"))
+        return self._take(frames)
+
+    def close(self) -> Sequence[ProviderEvent]:
+        return _NOTHING if self.ended else self._take(self._framing.close())
+
+    def finish(self) -> ModelResponse:
+        if self._failure is not None:
+            raise self._failure
+        return self._answer.finish()
+
+    def _take(self, frames: list[ServerSentEvent]) -> Sequence[ProviderEvent]:
+        if len(frames) == 1:
+            return self._take_one(*frames[0])
+        events: list[ProviderEvent] = []
+        for kind, data in frames:
+            events += self._take_one(kind, data)
+            if self.ended:
+                break
+        return events
+
+    def _take_one(self, kind: str, data: bytes) -> Sequence[ProviderEvent]:
+        try:
+            event = parse_strict(data)
+        except ValueError:
+            if data.strip() == _DONE:
+                self.ended = True
+                self._answer.end()
+                return _NOTHING
+            return self._take_odd(kind, data)
+        return self._hand_over(kind, event, data)
+
+    def _take_odd(self, kind: str, data: bytes) -> Sequence[ProviderEvent]:
+        try:
+            event = parse_with_halves(data)
+        except ValueError as error:
+            # An event of an unknown type may hold anything; only the answer's own must be JSON.
+            if kind not in {"", "message", "error"}:
+                return _NOTHING
+            return self._fail(_malformed(data, str(error)))
+        self._answer.expect_halves()
+        return self._hand_over(kind, event, data)
+
+    def _hand_over(self, kind: str, event: Any, data: bytes) -> Sequence[ProviderEvent]:
+        if type(event) is not dict:
+            return self._fail(_malformed(data, "not an object"))
+        try:
+            return self._answer.take(kind, event)
+        except LLMError as error:
+            return self._fail(error)
+
+    def _fail(self, error: LLMError) -> Sequence[ProviderEvent]:
+        self._failure = error
+        self.ended = True
+        return _NOTHING
+
+
+def _malformed(data: bytes, why: str) -> ProviderProtocolError:
+    shown = bounded(redact(data.decode("utf-8", "replace")), 200)
+    return ProviderProtocolError(f"malformed stream event ({why}): {shown}")
+
+
+class WholeDecoder:
+    """Decodes an answer that is one JSON object."""
+
+    __slots__ = ("_answer", "_failure", "_pieces", "_size", "ended")
+
+    complete = False
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._failure: LLMError | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self.ended = False
+
+    def feed(self, data: bytes) -> Sequence[ProviderEvent]:
+        self._size += len(data)
+        if self._size > _MAX_BODY_BYTES:
+            return self._fail(ProviderProtocolError(f"malformed response: more than {_MAX_BODY_BYTES} bytes"))
+        self._pieces.append(data)
+        return _NOTHING
+
+    def close(self) -> Sequence[ProviderEvent]:
+        if self.ended:
+            return _NOTHING
+        self.ended = True
+        try:
+            return self._answer.take_whole(self._parsed(b"".join(self._pieces)))
+        except LLMError as error:
+            return self._fail(error)
+
+    def finish(self) -> ModelResponse:
+        if self._failure is not None:
+            raise self._failure
+        return self._answer.finish()
+
+    def _parsed(self, body: bytes) -> dict[str, Any]:
+        try:
+            value = parse_strict(body)
+        except ValueError:
+            value = self._parsed_with_halves(body)
+        if not isinstance(value, dict):
+            raise ProviderProtocolError("malformed response: not a JSON object")
+        return value
+
+    def _parsed_with_halves(self, body: bytes) -> Any:
+        try:
+            value = parse_with_halves(body)
+        except ValueError as error:
+            shown = bounded(redact(body.decode("utf-8", "replace")), 200)
+            raise ProviderProtocolError(f"malformed response ({error}): {shown}") from None
+        self._answer.expect_halves()
+        return value
+
+    def _fail(self, error: LLMError) -> Sequence[ProviderEvent]:
+        self._failure = error
+        self.ended = True
+        return _NOTHING

@@ -1,0 +1,90 @@
+"""Cuts a byte stream into server-sent events, whatever pieces the bytes come in.
+
+Does no I/O and knows nothing of JSON or of any provider. Lines end at LF, CR or CRLF and nowhere
+else; data stays bytes, so that whoever reads it can insist on UTF-8.
+"""
+
+from typing import NamedTuple
+
+_BOM = b"\xef\xbb\xbf"
+_MAX_EVENT_BYTES = 64 * 1024 * 1024
+
+
+class ServerSentEvent(NamedTuple):
+    """One event with data; `kind` is its `event:` field, empty where it has none."""
+
+    kind: str
+    data: bytes
+
+
+class SSEDecoder:
+    """Events with data come out; comments, other fields and events without data do not."""
+
+    __slots__ = ("_at_boundary", "_at_start", "_data", "_kind", "_line", "_size", "_skip_newline")
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        self._data: list[bytes] = []
+        self._kind = ""
+        self._size = 0
+        self._at_start = True
+        self._at_boundary = False
+        self._skip_newline = False
+
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
+        """Give the events that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
+        # Nearly every read is one whole event, or several, and needs no look at single lines.
+        if self._at_boundary and data[-2:] == b"\n\n" and b"\r" not in data:
+            events: list[ServerSentEvent] = []
+            for block in data[:-2].split(b"\n\n"):
+                if block[:6] == b"data: " and b"\n" not in block:
+                    if len(block) > 6:
+                        events.append(ServerSentEvent("", block[6:]))
+                else:
+                    events += self._feed_lines(block + b"\n\n")
+            return events
+        return self._feed_lines(data)
+
+    def close(self) -> list[ServerSentEvent]:
+        """Give the event that the end of the input completes, if there is one."""
+        return self._feed_lines(b"\n\n") if self._line or self._data else []
+
+    def _feed_lines(self, data: bytes) -> list[ServerSentEvent]:
+        if self._skip_newline and data:
+            data = data.removeprefix(b"\n")
+            self._skip_newline = False
+        if b"\r" in data:
+            self._skip_newline = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        first, *rest = data.split(b"\n")
+        self._line.append(first)
+        self._size += len(data)
+        events = []
+        for piece in rest:
+            line = b"".join(self._line)
+            self._line = [piece]
+            event = self._take_line(line)
+            if event is not None:
+                events.append(event)
+        if self._size > _MAX_EVENT_BYTES:
+            raise ValueError(f"an event of more than {_MAX_EVENT_BYTES} bytes")
+        self._at_boundary = not (self._data or self._kind or self._skip_newline or any(self._line) or self._at_start)
+        return events
+
+    def _take_line(self, line: bytes) -> ServerSentEvent | None:
+        if self._at_start:
+            line = line.removeprefix(_BOM)
+            self._at_start = False
+        if not line:
+            return self._dispatch()
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            self._kind = value.removeprefix(b" ").decode("utf-8", "replace")
+        return None
+
+    def _dispatch(self) -> ServerSentEvent | None:
+        kind, data = self._kind, b"\n".join(self._data)
+        self._kind, self._data, self._size = "", [], 0
+        return ServerSentEvent(kind, data) if data else None

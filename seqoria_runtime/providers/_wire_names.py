@@ -1,0 +1,93 @@
+"""Names and ids as they stand on the wire, where a provider's grammar is narrower than ours.
+
+The application's history keeps its own; every map here is one-to-one and gives the same answer
+each time.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from seqoria_runtime.models import UNNAMED_TOOL
+
+# What every Chat Completions server seen accepts.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def wire_name(name: str) -> str:
+    """Give a name that every server accepts: the name itself, or a readable one with a hash of it."""
+    if _NAME.fullmatch(name):
+        return name
+    readable = _NOT_IN_A_NAME.sub("_", name)[:54] or UNNAMED_TOOL
+    if readable[0] not in "_" and not readable[0].isalpha():
+        readable = f"_{readable}"
+    return f"{readable}_{hashlib.sha256(_bytes(name)).hexdigest()[:8]}"
+
+
+class WireNames:
+    """The names of one request's tools, there and back."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._real = {wire_name(name): name for name in names}
+
+    def real(self, name: str) -> str:
+        """Give our name for one that came over the wire; a name that the model made up stays as it is."""
+        return self._real.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class CallIdRule:
+    """What a server accepts as the id of a tool call.
+
+    With `exactly`, an id of that many letters and digits; otherwise any of up to `at_most`
+    characters.
+    """
+
+    exactly: int | None = None
+    at_most: int = 40
+
+    def accepts(self, call_id: str) -> bool:
+        if self.exactly is None:
+            return len(call_id) <= self.at_most
+        return len(call_id) == self.exactly and call_id.isascii() and call_id.isalnum()
+
+    def made_from(self, text: str) -> str:
+        return _letters(text, self.exactly or min(self.at_most, 32))
+
+
+class CallIds:
+    """The ids of one request's calls, as the server accepts them: a new id for each that it would not."""
+
+    def __init__(self, rule: CallIdRule) -> None:
+        self._rule = rule
+        self._wire: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def wire(self, call_id: str) -> str:
+        """Give the id to send; the same for the same id, and no two the same."""
+        known = self._wire.get(call_id)
+        if known is not None:
+            return known
+        candidate, number = call_id, 0
+        while not self._rule.accepts(candidate) or candidate in self._taken:
+            candidate = self._rule.made_from(f"{call_id}#{number}" if number else call_id)
+            number += 1
+        self._taken.add(candidate)
+        self._wire[call_id] = candidate
+        return candidate
+
+
+def _letters(text: str, length: int) -> str:
+    number = int.from_bytes(hashlib.sha256(_bytes(text)).digest())
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return "".join(digits)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,62 @@
+"""Owns the text that a tool's value becomes. Knows nothing of tools."""
+
+from collections import deque
+from collections.abc import Coroutine
+from enum import Enum
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+_SCALARS: Final = frozenset({bool, bytes, float, int, str, type(None)})
+_SEQUENCES: Final = (list, tuple, set, frozenset, deque)
+
+
+class UnserializableError(Exception):
+    """A value has no text; the message names its type and the reason."""
+
+
+def text_of(value: Any, *, max_chars: int | None) -> str:
+    """Give a string as it is, an enumeration's member as its value, and anything else as JSON.
+
+    A text longer than `max_chars` is cut there, and a mark is added. Raises `UnserializableError`.
+    """
+    try:
+        text = _whole_text(value.value if isinstance(value, Enum) else value)
+    except Exception as error:
+        kind = type(value).__qualname__
+        raise UnserializableError(f"its result, of type {kind}, cannot be serialized: {error}") from error
+    if max_chars is None or len(text) <= max_chars:
+        return text
+    return f"{text[:max_chars]}\n[cut: the first {max_chars} of {len(text)} characters]"
+
+
+def _whole_text(value: Any) -> str:
+    if isinstance(value, str):
+        if not value.isascii():
+            value.encode()  # a lone surrogate would break the next request to a model
+        return str.__str__(value)  # ruff: ignore[unnecessary-dunder-call] - a subclass may say something else
+    _refuse_unfinished(value)
+    return to_json(value, indent=2, inf_nan_mode="null").decode()
+
+
+def _refuse_unfinished(value: Any) -> None:
+    """Refuse iterators, which pydantic would run (for ever perhaps), and close coroutines nobody awaited."""
+    waiting, seen, refused = [value], set[int](), None
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind in _SCALARS or id(item) in seen:
+            continue
+        if isinstance(item, dict):
+            seen.add(id(item))
+            waiting.extend(item.values())
+        elif isinstance(item, _SEQUENCES):
+            seen.add(id(item))
+            waiting.extend(item)
+        elif isinstance(item, Coroutine):
+            item.close()
+            refused = kind
+        elif hasattr(kind, "__next__"):
+            refused = kind
+    if refused is not None:
+        raise TypeError(f"a {refused.__qualname__} is not a finished value")
