@@ -10,8 +10,8 @@ import anyio
 from anyio.lowlevel import EventLoopToken
 
 from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
-from seqoria_runtime.execution.hosting import HostedStream
 from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatChunk,
@@ -108,11 +108,13 @@ class AsyncAIClient:
 
     def _open_session(self, root: Root) -> Session:
         settings = self._settings
+        # An asyncio loop's own clock is what anyio's function would look up at every call.
+        clock = getattr(root.token.native_token, "time", anyio.current_time)
         if self._slots is None or self._slots[0] != root.token:
-            self._slots = (root.token, Slots(settings.max_concurrency, anyio.current_time))
+            self._slots = (root.token, Slots(settings.max_concurrency, clock))
         execution = ExecutionSettings(
             slots=self._slots[1],
-            now=anyio.current_time,
+            now=clock,
             tool_timeout=settings.tool_timeout,
             abandoned_grace=settings.abandoned_grace,
             registry=settings.registry,
@@ -198,6 +200,7 @@ class AsyncAIClient:
 
     def _turn(self, query: Any, content: Any, history: Any, context: Any, options: Any) -> HostedStream[Any]:
         own_list = check_history(history)
+        trusted = _arguments.trusted_context(context)
         record = TurnRecord(
             own_list,
             _arguments.user_message(query, content),
@@ -205,7 +208,7 @@ class AsyncAIClient:
             keep_partial=options.keep_partial,
             on_settled=lambda: _live_turns.release(own_list),
         )
-        return self._require_session().turn(record, options, _arguments.trusted_context(context))
+        return self._require_session().turn(record, options, trusted)
 
     # Single steps
 

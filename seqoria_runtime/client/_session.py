@@ -11,9 +11,10 @@ from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.execution.batch import Batch
 from seqoria_runtime.execution.channel import Channel
 from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
-from seqoria_runtime.execution.hosting import HostedStream, HostedWork
+from seqoria_runtime.execution.hosting import HostedWork
 from seqoria_runtime.execution.scheduler import Scheduler
 from seqoria_runtime.execution.slots import CallLease
+from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models import (
     ChatChunk,
     ToolCallOutcome,

@@ -107,7 +107,7 @@ class Turn:
             return await generate_with_fallback(self._services.providers, request)
         async with aclosing(stream_with_fallback(self._services.providers, request)) as events:
             async for event in events:
-                if type(event) is ChatChunk:
+                if isinstance(event, ChatChunk):
                     await self._pass_on(event, channel)
                 elif isinstance(event, (AssistantMessage, ToolCallRequestList)):
                     return event

@@ -34,9 +34,10 @@ class Batch:
         self._on_settled = on_settled
         self._outcomes: list[ToolCallOutcome | None] = [None] * len(calls)
         self._tools: list[Tool | None] = []
-        self._prepared: list[Any] = []
+        self._prepared: list[Any] = [None] * len(calls)
         self._running: dict[int, None] = {}
-        self._planner = Planner([self._look_up(request) for request in calls])
+        planned: dict[str, PlannedCall] = {}
+        self._planner = Planner([self._look_up(planned, request) for request in calls])
         self.unsettled = len(calls)
         self.begun = False
         """Whether any call has been started."""
@@ -106,14 +107,17 @@ class Batch:
             if self._outcomes[call] is None and call not in self._running:
                 yield request.name
 
-    def _look_up(self, request: ToolCallRequest) -> PlannedCall:
-        self._prepared.append(None)
+    def _look_up(self, known: dict[str, PlannedCall], request: ToolCallRequest) -> PlannedCall:
         entry = self._catalogue.get(request.name)
-        if entry is None:
-            self._tools.append(None)
-            return PlannedCall((request.name,))
-        self._tools.append(entry.tool)
-        return PlannedCall(entry.names, entry.tool.depends_on)
+        self._tools.append(None if entry is None else entry.tool)
+        planned = known.get(request.name)
+        if planned is None:
+            planned = known[request.name] = (
+                PlannedCall((request.name,))
+                if entry is None
+                else PlannedCall(entry.names, entry.tool.depends_on)
+            )
+        return planned
 
     def _prepare(self, request: ToolCallRequest, tool: Tool) -> Any:
         if request.truncated:

@@ -46,28 +46,30 @@ class Driver:
         """
         return self._cancel_count() > self._cancels_at_start
 
-    def reset(self) -> None:
+    def forget(self) -> None:
         """Forget the coroutine driven last."""
+        self._begin(self._cancel_count())
+
+    def _begin(self, cancels: int) -> None:
         self.suspended = False
         self.delivered = None
         self._self_cancels = 0
-        self._cancels_at_start = self._cancel_count()
+        self._cancels_at_start = cancels
 
     @types.coroutine
     def drive(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> Generator[Any, Any, Any]:
         """Await `coroutine` with every step of it run in `context`."""
-        self.reset()
         run = context.run
-        before = self._cancels_at_start
+        cancel_count = self._cancel_count
+        before = cancel_count()
+        self._begin(before)
         try:
             trap = run(coroutine.send, None)
         except StopIteration as done:
-            self._note_self_cancels(before)
             return done.value
-        except BaseException:
-            self._note_self_cancels(before)
-            raise
-        self._note_self_cancels(before)
+        finally:
+            if cancel_count() > before:
+                self._self_cancels += cancel_count() - before
         self.suspended = True
         self._on_suspend()
         step: Callable[[Any], Any]
@@ -79,13 +81,15 @@ class Driver:
                 step = coroutine.throw
             else:
                 step = coroutine.send
-            before = self._cancel_count()
+            before = cancel_count()
             try:
                 trap = run(step, value)
             except StopIteration as done:
                 return done.value  # noqa: B901 - a generator-based coroutine gives its value this way
             finally:
-                self._note_self_cancels(before)
+                del value, step  # an exception thrown in must not be held by its own traceback's frame
+                if cancel_count() > before:
+                    self._self_cancels += cancel_count() - before
 
     def take_self_cancels(self) -> int:
         """How often the coroutine natively cancelled the task it runs in; these requests are taken back.
@@ -97,11 +101,6 @@ class Driver:
         for _ in range(min(count, self._cancel_count() - self._cancels_at_start)):
             self._uncancel()
         return count
-
-    def _note_self_cancels(self, before: int) -> None:
-        now = self._cancel_count()
-        if now > before:
-            self._self_cancels += now - before
 
 
 def _native_cancellation() -> tuple[Callable[[], int], Callable[[], object]]:

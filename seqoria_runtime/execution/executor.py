@@ -6,7 +6,7 @@ here. Knows nothing of batches; cancellation belongs to whoever cancelled, and i
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -60,14 +60,16 @@ class _Thread:
 class CallRunner:
     """Runs calls one after another in the task that made it, each in a context of its own.
 
-    After each call `interruption` is the real cancellation that ended it, to be raised by the
-    worker, `crash` a `KeyboardInterrupt` or `SystemExit` out of it, `slot_kept` tells whether the
-    slot is still the worker's, and `self_cancelled` whether the call cancelled the worker's task.
+    After each call `slot_kept` tells whether the slot is still the worker's, and `disturbed` whether
+    the call raised or was cancelled on its way. If so, `interruption` is the real cancellation that
+    ended it, to be raised by the worker, `crash` a `KeyboardInterrupt` or `SystemExit` out of it, and
+    `self_cancelled` tells whether the call cancelled the worker's own task.
     """
 
     __slots__ = (
-        "_began", "_caller", "_cancelled", "_driver", "_settings", "_thread", "_trusted", "_variables",
-        "crash", "interruption", "self_cancelled", "slot_kept",
+        "_began", "_caller", "_cancelled", "_deadline", "_driver", "_on_suspend", "_scope", "_settings",
+        "_thread", "_trusted", "_variables", "crash", "disturbed", "interruption", "self_cancelled",
+        "slot_kept",
     )  # fmt: skip
 
     def __init__(
@@ -83,13 +85,17 @@ class CallRunner:
         self._variables = variables
         self._trusted = context
         self._caller = caller
-        self._driver = Driver(on_suspend)
+        self._driver = Driver(self._suspending)
+        self._on_suspend = on_suspend
+        self._scope: CancelScope | None = None
+        self._deadline = math.inf
         self._cancelled = get_cancelled_exc_class()
         self._thread: _Thread | None = None
         self._began = False
         self.interruption: BaseException | None = None
         self.crash: BaseException | None = None
         self.slot_kept = True
+        self.disturbed = False
         self.self_cancelled = False
 
     @property
@@ -105,14 +111,12 @@ class CallRunner:
         timeout = tool.timeout if tool.timeout is not None else settings.tool_timeout
         started = settings.now()
         deadline = math.inf if timeout is None else started + timeout
-        if scope.deadline != deadline:
-            scope.deadline = deadline
+        self._deadline, self._scope = deadline, scope
         lease = CallLease(settings.slots, slot, request.name, self._caller)
         variables = self._variables.copy()
         variables.run(current_lease.set, lease)
         self._began = not tool.hidden
-        self.interruption = self.crash = None
-        self.self_cancelled = False
+        self.disturbed = False
         value: Any = None
         failure: BaseException | None = None
         try:
@@ -124,23 +128,28 @@ class CallRunner:
         if failure is not None or self._driver.disturbed:
             of_tool = thread if tool.blocking and self._began else None
             failure, value = self._look_into(failure, value, of_tool)
-        if overran:
-            assert timeout is not None
-            return outcomes.timed_out(request, timeout, began=self._began)
-        if failure is not None:
-            return self._error(request, failure)
-        return _rendered(request, tool, value)
+        try:
+            if overran and timeout is not None:
+                return outcomes.timed_out(request, timeout, began=self._began)
+            if failure is not None:
+                return self._error(request, failure)
+            return _rendered(request, tool, value)
+        finally:
+            del failure  # its traceback holds this frame
 
-    async def _call(self, tool: Tool, prepared: Any, variables: Context) -> Any:
+    def _call(self, tool: Tool, prepared: Any, variables: Context) -> Awaitable[Any]:
         if tool.blocking or tool.hidden:
-            return await self._driver.drive(self._invoke(tool, prepared), variables)
-        self._driver.reset()
+            return self._driver.drive(self._invoke(tool, prepared), variables)
         value = variables.run(tool.call, prepared)
-        if type(value) is CoroutineType:
-            return await self._driver.drive(value, variables)
-        if inspect.isawaitable(value):
-            return await self._driver.drive(_await(value), variables)
-        return value
+        if type(value) is not CoroutineType:
+            value = _await(value)
+        return self._driver.drive(value, variables)
+
+    def _suspending(self) -> None:
+        # Moving a deadline costs more than all else here, and one cannot strike before a suspension.
+        if self._scope is not None and self._scope.deadline != self._deadline:
+            self._scope.deadline = self._deadline
+        self._on_suspend()
 
     async def _invoke(self, tool: Tool, prepared: Any) -> Any:
         if tool.hidden:
@@ -179,6 +188,8 @@ class CallRunner:
         Ask the scopes, the task and the driver, never the exception's type alone: a tool can raise
         anything. A cancelled call whose thread had finished all the same has the thread's outcome.
         """
+        self.disturbed = True
+        self.interruption = self.crash = None
         self.self_cancelled = self._driver.take_self_cancels() > 0
         delivered = self._driver.delivered
         if current_effective_deadline() == -math.inf:
@@ -209,7 +220,7 @@ def _of_thread(outcome: ThreadOutcome[Any]) -> tuple[BaseException | None, Any]:
 
 
 async def _await(value: Any) -> Any:
-    return await value
+    return await value if inspect.isawaitable(value) else value
 
 
 def _rendered(request: ToolCallRequest, tool: Tool, value: Any) -> ToolCallOutcome:

@@ -1,17 +1,16 @@
 """Owns the work behind streams: it runs in the client's root task group, never in the consumer's task.
 
-The consumer holds a stream object (`HostedStream`), the work holds no reference to it, and both
-hold the `HostedWork` between them. Knows nothing of what the work does.
+The consumer holds a stream object (`HostedStream`) and this the `HostedWork`; no task holds the
+stream object. Knows nothing of what the work does.
 """
 
 import logging
-import warnings
+import math
 from collections.abc import Awaitable, Callable
 from contextvars import Context, ContextVar, copy_context
-from types import TracebackType
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from anyio import CancelScope, Event, get_cancelled_exc_class
+from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import EventLoopToken
 
 from seqoria_runtime.models.errors import ClientClosedError
@@ -77,43 +76,69 @@ class HostedWork(Generic[T]):
         """Whether the hosted task is through, its cleanup included."""
         return self._ended.is_set()
 
-    @property
-    def token(self) -> EventLoopToken:
-        return self._host.token
-
     async def start(self) -> None:
-        """Begin to work; raises what stands in the way, and has then not begun."""
-        if self._before_start is not None:
-            waiting = self._before_start()
-            if waiting is not None:
-                await waiting
+        """Begin to work; raises what stands in the way, and has then not begun.
+
+        A stream that is closed meanwhile does not begin either, and raises nothing.
+        """
+        prepared = await self._prepare()
+        if self.reason is not None:
+            if prepared:
+                self._settle()
+            return
+        self._scope = CancelScope()
         try:
             self._host.host(self)
         except BaseException:
+            self.reason = "client closed"
             self._settle()
             raise
         self.started = True
+
+    async def _prepare(self) -> bool:
+        waiting = self._before_start() if self._before_start is not None else None
+        if waiting is None:
+            return True
+        with CancelScope() as self._scope:
+            await waiting
+            return True
+        return False
 
     async def run(self) -> None:
         """Do the work, in a task of its own (called by the host). Raises nothing."""
         try:
             with self._scope:
                 await self._work(self.channel)
-        except get_cancelled_exc_class():
-            self.reason = self.reason or "client closed"
+        except get_cancelled_exc_class() as exc:
+            self._note_cancelled(exc)
         except BaseException as exc:  # noqa: BLE001 - it is the consumer's, and must not reach the root group
             self._failure = exc
-        if self.reason is not None and self._failure is not None and not _ends_program(self._failure):
-            _logger.warning(
-                "%s failed while it was being stopped (%s)", self.name, self.reason, exc_info=self._failure
-            )
-            self._failure = None
+        if self.reason is not None:
+            self._log_failure()
         if self.reason in {"dropped by its consumer", "client closed"}:
             self._settle()
         # The context and the closures hold this object in turn: drop them, and spare a garbage collection.
         del self.variables, self._work, self._before_start
         self._ended.set()
         self.channel.close()
+
+    def _note_cancelled(self, exc: BaseException) -> None:
+        if current_effective_deadline() == -math.inf:
+            self.reason = self.reason or "client closed"
+        elif self.reason is None:
+            # Not the client's doing, so the consumer must not take it for its own cancellation either.
+            self._failure = RuntimeError(
+                f"{self.name} was cancelled from inside, or by its task's own cancel"
+            )
+            self._failure.__cause__ = exc
+
+    def _log_failure(self) -> None:
+        """Tell the log of a failure that no consumer will hear of."""
+        failure = self._failure
+        if failure is None or (_ends_program(failure) and self.reason != "dropped by its consumer"):
+            return
+        self._failure = None
+        _logger.warning("%s failed when it was %s", self.name, self.reason, exc_info=failure)
 
     def cancel(self, reason: Reason) -> None:
         """Make the work end soon, for this reason if there is none yet."""
@@ -148,9 +173,9 @@ class HostedWork(Generic[T]):
     def finish(self) -> None:
         """Say how the ended work ended: raises its failure, `ClientClosedError`, or nothing."""
         self._settle()
+        self.raise_failure()
         if self.reason == "client closed":
             raise ClientClosedError(f"the client was closed before {self.name} had ended")
-        self.raise_failure()
 
     def raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -161,98 +186,22 @@ class HostedWork(Generic[T]):
                 del failure
 
     def drop(self) -> None:
-        """End the work of a stream that nobody holds any more (in the event loop's thread)."""
-        self.cancel("dropped by its consumer")
-        if self.ended:
-            self._settle()
+        """End the work of a stream that nobody holds any more; may be called in any thread."""
+        # At once, since the next turn on the same history may start before the event loop comes to this.
+        self.reason = self.reason or "dropped by its consumer"
+        post_to_loop(self._host.token, self._end_dropped, otherwise=self._settle)
 
-    def forget(self) -> None:
-        """Settle what the work leaves behind, its event loop being gone."""
-        self._settle()
+    def _end_dropped(self) -> None:
+        self._scope.cancel()
+        if self.ended:
+            self._log_failure()
+            self._settle()
 
     def _settle(self) -> None:
         at_end, self._at_end = self._at_end, None
         if at_end is not None:
             at_end()
             self.settled.set()
-
-
-class HostedStream(Generic[T]):
-    """An asynchronous iterator of events whose work runs inside the client.
-
-    Nothing starts before the first iteration or `async with`. Best used as
-    `async with client.chat(...) as turn: async for event in turn: ...`, which closes it on any way
-    out; `contextlib.aclosing` does the same. A cancelled `anext` loses nothing: the next one gets
-    the event that would have come. Two iterations at once raise `RuntimeError`.
-    """
-
-    def __init__(self, work: HostedWork[T]) -> None:
-        self._work = work
-        self._iterating = False
-        self._closed = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> T:
-        if self._iterating:
-            raise RuntimeError(f"{self._work.name} is being iterated by another task already")
-        self._iterating = True
-        try:
-            return await self._next()
-        finally:
-            self._iterating = False
-
-    async def _next(self) -> T:
-        work = self._work
-        if not self._closed and not work.started:
-            await work.start()
-        has_event = not self._closed and await work.channel.wait()
-        if has_event and not self._closed and work.reason != "client closed":
-            return work.channel.take()
-        if not self._closed:
-            self._closed = True
-            work.finish()
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        """Cancel what is unfinished and return once every task of it has ended.
-
-        May be called from any task, and more than once. An asynchronous tool that ignores its
-        cancellation delays this; a worker thread does not. A cancelled caller waits all the same.
-        Raises `RuntimeError` in a tool of this very stream, which could only wait for itself.
-        """
-        if self._work in hosted_in.get():
-            raise RuntimeError(
-                f"{self._work.name} cannot be closed by code that it runs itself, such as a tool"
-            )
-        self._closed = True
-        if self._work.started:
-            await self._work.close()
-
-    async def __aenter__(self) -> Self:
-        if not self._closed and not self._work.started:
-            await self._work.start()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __del__(self) -> None:
-        work = self._work
-        if self._closed or not work.started:
-            return
-        unfinished = not work.ended
-        post_to_loop(work.token, work.drop, otherwise=work.forget)
-        if unfinished:
-            warnings.warn(
-                f"{work.name} was dropped before it had ended: close it, or use 'async with'",
-                ResourceWarning,
-                source=self,
-                stacklevel=1,
-            )
 
 
 def post_to_loop(

@@ -11,7 +11,7 @@ from contextvars import Context
 from typing import Any, TypeGuard
 
 import anyio
-from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
+from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class, get_current_task
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
@@ -52,6 +52,7 @@ class Scheduler:
         self._scope: CancelScope | None = None
         self._news = Event()
         self._stop: BaseException | None = None
+        self._over = False
         self._starting = 0
 
     async def run(self) -> list[ToolCallOutcome]:
@@ -82,16 +83,17 @@ class Scheduler:
         """Cancel every call; `run` then raises `error`, or that of an earlier stop."""
         if self._stop is None:
             self._stop = error
+            self._start_no_more()
             if self._scope is not None:
                 self._scope.cancel()
 
-    def slot_granted(self, slot: Slot) -> None:
-        if self._group is None or self._stop is not None or self._batch.ready <= self._starting:
-            self._lane.release(slot)
-        else:
-            self._start_worker(self._group, slot)
-            if self._batch.ready > self._starting:
-                self._lane.wait()
+    def slot_offered(self, slot: Slot) -> bool:
+        if self._group is None or self._over or self._batch.ready <= self._starting:
+            return False
+        self._start_worker(self._group, slot)
+        if self._batch.ready > self._starting:
+            self._lane.wait()
+        return True
 
     def slots_stuck(self) -> None:
         self._news.set()
@@ -135,7 +137,7 @@ class Scheduler:
 
     def _expand(self) -> None:
         """Start a worker for each ready call that gets a slot, and ask for a slot for the others."""
-        if self._group is None or self._stop is not None:
+        if self._group is None or self._over:
             return
         while self._batch.ready > self._starting:
             slot = self._lane.acquire_nowait()
@@ -143,6 +145,10 @@ class Scheduler:
                 self._lane.wait()
                 return
             self._start_worker(self._group, slot)
+
+    def _start_no_more(self) -> None:
+        self._over = True
+        self._lane.stop_waiting()
 
     def _start_worker(self, group: TaskGroup, slot: Slot) -> None:
         self._starting += 1
@@ -161,8 +167,14 @@ class Scheduler:
         """Run ready calls one after another while the slot may be kept; give it up on any way out."""
         worker = _Worker(slot)
         try:
-            await checkpoint_if_cancelled()
+            if worker.task.has_pending_cancellation():
+                await checkpoint()
             await self._run_ready(worker)
+        except BaseException:
+            # A worker that is started in a cancelled group ends at once, and would start the next one.
+            if current_effective_deadline() == -math.inf:
+                self._start_no_more()
+            raise
         finally:
             if worker.slot is not None:
                 self._lane.release(worker.slot)
@@ -200,11 +212,13 @@ class Scheduler:
             if not runner.slot_kept:
                 worker.slot = None
             self._batch.settle(call, outcome)
-            await self._look_after(runner)
             if self._must_pass_on(worker.slot):
-                self._lane.wait()
-                self._lane.release(worker.slot)
+                self._lane.pass_on(worker.slot)
                 worker.slot = None
+            if runner.disturbed:
+                await self._look_after(runner)
+            if runner.suspended and self._batch.ready and worker.task.has_pending_cancellation():
+                await checkpoint()
             worker.calls_since_checkpoint = 0 if runner.suspended else worker.calls_since_checkpoint + 1
             if worker.calls_since_checkpoint >= _CALLS_PER_CHECKPOINT:
                 return
@@ -217,8 +231,6 @@ class Scheduler:
             raise runner.interruption
         if runner.self_cancelled:
             await _absorb_native_cancellation()
-        if runner.suspended:
-            await checkpoint_if_cancelled()
 
     def _must_pass_on(self, slot: Slot | None) -> TypeGuard[Slot]:
         return slot is not None and self._batch.ready > 0 and not self._lane.keep(slot)
@@ -227,9 +239,10 @@ class Scheduler:
 class _Worker:
     """What one worker holds."""
 
-    __slots__ = ("calls_since_checkpoint", "slot")
+    __slots__ = ("calls_since_checkpoint", "slot", "task")
 
     def __init__(self, slot: Slot) -> None:
+        self.task = get_current_task()
         self.slot: Slot | None = slot
         self.calls_since_checkpoint = 0
 

@@ -14,8 +14,8 @@ from seqoria_runtime.models.errors import CallEndedError
 class Waiter(Protocol):
     """The batch behind a lane, as its lane tells it what happened. All calls are synchronous."""
 
-    def slot_granted(self, slot: "Slot") -> None:
-        """A slot that the lane waited for is now the batch's."""
+    def slot_offered(self, slot: "Slot") -> bool:
+        """The slot that the lane waited for is the batch's, if it says that it still has a use for it."""
 
     def slots_stuck(self) -> None:
         """Abandoned threads hold every slot; the lane goes on waiting."""
@@ -107,30 +107,29 @@ class Lane:
             self._lease.waiting.append(self)
 
     def keep(self, slot: Slot) -> bool:
-        """Whether the batch may run its next call in this slot; that counts as its turn.
+        """Whether the batch may run its next call in this slot.
 
-        It may not where another batch's turn has come: the slot is then still held, to be released.
+        It may not where another batch waits for one: the slot is then still held, to be passed on.
         """
         if slot.lender is None:
-            return self._slots.pass_turn(self)
-        if slot.lender.ended:
-            return False
+            return self._slots.no_other_waits(self)
         waiting = slot.lender.waiting
-        if not waiting:
-            return True
-        if waiting[0] is not self:
-            return False
-        waiting.rotate(-1)
-        return True
+        return not slot.lender.ended and (not waiting or (len(waiting) == 1 and self._queued))
+
+    def pass_on(self, slot: Slot) -> None:
+        """Give a slot to the batch whose turn it is, and ask for another behind all that wait now."""
+        self._leave_queues()
+        self.wait()
+        self._slots.release(slot)
 
     def release(self, slot: Slot) -> None:
         """Give a slot back; it goes to the batch whose turn it is."""
         self._slots.release(slot)
 
-    def grant(self, slot: Slot) -> None:
-        """Hand over a slot that was asked for (called by the slots)."""
+    def offer(self, slot: Slot) -> bool:
+        """Hand over a slot that was asked for, if it is still wanted (called by the slots)."""
         self._leave_queues()
-        self._waiter.slot_granted(slot)
+        return self._waiter.slot_offered(slot)
 
     def tell_stuck(self) -> None:
         self._waiter.slots_stuck()
@@ -192,34 +191,24 @@ class Slots:
     def dequeue(self, lane: Lane) -> None:
         self._queue.pop(lane, None)
 
-    def pass_turn(self, lane: Lane) -> bool:
-        """Whether the next slot would be this lane's; it then goes to the end of the queue."""
-        for first in self._queue:
-            if first is not lane:
-                return False
-            break
-        else:
-            return True
-        if len(self._queue) > 1:
-            del self._queue[lane]
-            self._queue[lane] = None
-        return True
+    def no_other_waits(self, lane: Lane) -> bool:
+        return not self._queue or (len(self._queue) == 1 and lane in self._queue)
 
     def release(self, slot: Slot) -> None:
         """Give a slot back, to the batch whose turn it is or to the call that lent it."""
         lender = slot.lender
         if lender is None:
-            if self._queue:
-                next(iter(self._queue)).grant(slot)
-            else:
-                self._free.append(slot)
+            while self._queue:
+                if next(iter(self._queue)).offer(slot):
+                    return
+            self._free.append(slot)
             return
+        while lender.waiting and not lender.ended:
+            if lender.waiting[0].offer(slot):
+                return
         lender.lent = False
         if lender.ended:
             self._let_go(lender.slot)
-        elif lender.waiting:
-            lender.lent = True
-            lender.waiting[0].grant(slot)
 
     def end(self, lease: CallLease, *, abandoned: bool = False) -> bool:
         """End a call's lease; give whether its slot is free to be used again at once.
@@ -258,7 +247,7 @@ class Slots:
     def _abandon(self, slot: Slot, tool: str) -> None:
         self._abandoned[slot] = tool
         self._blocked[slot.root] += 1
-        if len(self._blocked) == self.total:
+        if len(self._blocked) == self.total and self.stuck_since is None:
             self.stuck_since = self._now()
             for lane in tuple(self._queue):
                 lane.tell_stuck()

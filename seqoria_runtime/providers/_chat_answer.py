@@ -9,7 +9,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from seqoria_runtime.models import AssistantMessage, ChatChunk, LLMUsage, ToolCallRequestList, ToolCallStarted
-from seqoria_runtime.models.errors import ContentFilterError, OverloadedError, ProviderProtocolError, ServerError
+from seqoria_runtime.models.errors import (
+    ContentFilterError,
+    OverloadedError,
+    ProviderProtocolError,
+    ServerError,
+)
 
 from ._chat_messages import WIRE_FORMAT
 from ._failures import failure_of_event
@@ -18,11 +23,13 @@ from ._profiles import Profile
 from ._protocol import ModelResponse, ProviderEvent
 from ._reasoning import ReasoningDetails, content_parts, reasoning_text
 from ._tool_calls import ToolCallAssembly
+from ._wire import MalformedAnswerError
 from ._wire_names import WireNames
 
 _CUT = frozenset({"length", "max_tokens", "model_length"})
 _WITHHELD = frozenset({"content_filter", "safety", "prohibited_content", "blocklist"})
 _CALLS = frozenset({"tool_calls", "function_call"})
+_MAX_TOKENS = 1 << 53
 _NOTHING: tuple[ProviderEvent, ...] = ()
 # About a third less than calling the class, on the one path that runs for every delta.
 _make_chunk: Callable[[dict[str, Any]], ChatChunk] = TypeAdapter(ChatChunk).validator.validate_python
@@ -80,7 +87,7 @@ class ChatAnswer:
     def _take_choice(self, choice: dict[str, Any], event: dict[str, Any]) -> Sequence[ProviderEvent]:
         self._begun = True
         if self._model is None:
-            self._model = event.get("model") or None
+            self._model = _string(event.get("model"), "model") or None
         delta = choice.get("delta")
         reason = choice.get("finish_reason")
         if reason:
@@ -93,13 +100,15 @@ class ChatAnswer:
         if isinstance(choices, list):
             body = {**body, "choices": [_as_delta(choice) for choice in choices]}
         events = self.take("", body)
+        if not self._begun:
+            raise MalformedAnswerError("no choices")
         self.complete = True
         return events
 
     def _take_delta(self, delta: dict[str, Any]) -> Sequence[ProviderEvent]:
         content = delta.get("content")
         # Most deltas hold text and nothing else, or repeat the role beside it.
-        if len(delta) <= 2 and content.__class__ is str and (len(delta) == 1 or "role" in delta):
+        if content.__class__ is str and len(delta) == 1 + ("role" in delta):
             return self._text_event(content, "")
         thinking = reasoning_text(delta)
         if isinstance(content, list):
@@ -196,14 +205,16 @@ def _as_delta(choice: Any) -> Any:
     message = choice["message"]
     calls = message.get("tool_calls")
     if isinstance(calls, list):
-        labelled = [{**call, "index": place} if isinstance(call, dict) else call for place, call in enumerate(calls)]
+        labelled = [
+            {**call, "index": place} if isinstance(call, dict) else call for place, call in enumerate(calls)
+        ]
         message = {**message, "tool_calls": labelled}
     return {**choice, "delta": message}
 
 
 def _checked(value: Any, kind: type, what: str) -> Any:
     if not isinstance(value, kind):
-        raise ProviderProtocolError(f"malformed stream event: {what} is {type(value).__name__}, not {kind.__name__}")
+        raise MalformedAnswerError(f"{what} is {type(value).__name__}, not {kind.__name__}")
     return value
 
 
@@ -234,4 +245,6 @@ def _detail(usage: dict[str, Any], group: str, name: str) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _MAX_TOKENS:
+        return None
+    return int(value)

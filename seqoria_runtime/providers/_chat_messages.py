@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from seqoria_runtime.models import ChatMessage, SystemMessage, ToolCallRequest, UserMessage
+from seqoria_runtime.models import ChatMessage, ToolCallRequest, UserMessage
 
 from ._content import wire_content
 from ._profiles import Profile
@@ -28,7 +28,7 @@ def wire_messages(messages: Sequence[ChatMessage], profile: Profile) -> list[Mes
             if wire and wire[-1]["role"] == "tool" and not profile.user_after_tool:
                 wire.append({"role": "assistant", "content": _BRIDGE})
             wire.append({"role": "user", "content": wire_content(entry.content)})
-        elif isinstance(entry, SystemMessage) and entry.content.strip():
+        elif entry.content.strip():
             wire.append({"role": "system", "content": entry.content})
     return wire
 

@@ -12,7 +12,7 @@ from seqoria_runtime.models.errors import LLMError, ProviderProtocolError
 from ._json import parse_strict, parse_with_halves
 from ._protocol import ModelResponse, ProviderEvent
 from ._sse import ServerSentEvent, SSEDecoder
-from ._wire import Answer
+from ._wire import Answer, MalformedAnswerError
 
 _DONE = b"[DONE]"
 _MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -40,7 +40,7 @@ class EventStreamDecoder:
         try:
             frames = self._framing.feed(data)
         except ValueError as error:
-            return self._fail(ProviderProtocolError(f"malformed stream event: {error}"))
+            return self._fail(_malformed("stream event", str(error), b""))
         return self._take(frames)
 
     def close(self) -> Sequence[ProviderEvent]:
@@ -76,18 +76,22 @@ class EventStreamDecoder:
         try:
             event = parse_with_halves(data)
         except ValueError as error:
+            if kind == "error":
+                return self._hand_over(kind, {"error": data.decode("utf-8", "replace")}, data)
             # An event of an unknown type may hold anything; only the answer's own must be JSON.
-            if kind not in {"", "message", "error"}:
+            if kind not in {"", "message"}:
                 return _NOTHING
-            return self._fail(_malformed(data, str(error)))
+            return self._fail(_malformed("stream event", str(error), data))
         self._answer.expect_halves()
         return self._hand_over(kind, event, data)
 
     def _hand_over(self, kind: str, event: Any, data: bytes) -> Sequence[ProviderEvent]:
-        if type(event) is not dict:
-            return self._fail(_malformed(data, "not an object"))
         try:
-            return self._answer.take(kind, event)
+            if type(event) is dict:
+                return self._answer.take(kind, event)
+            raise MalformedAnswerError("not an object")
+        except MalformedAnswerError as error:
+            return self._fail(_malformed("stream event", str(error), data))
         except LLMError as error:
             return self._fail(error)
 
@@ -97,9 +101,9 @@ class EventStreamDecoder:
         return _NOTHING
 
 
-def _malformed(data: bytes, why: str) -> ProviderProtocolError:
+def _malformed(what: str, why: str, data: bytes) -> ProviderProtocolError:
     shown = bounded(redact(data.decode("utf-8", "replace")), 200)
-    return ProviderProtocolError(f"malformed stream event ({why}): {shown}")
+    return ProviderProtocolError(f"malformed {what} ({why}): {shown}")
 
 
 class WholeDecoder:
@@ -127,8 +131,11 @@ class WholeDecoder:
         if self.ended:
             return _NOTHING
         self.ended = True
+        body = b"".join(self._pieces)
         try:
-            return self._answer.take_whole(self._parsed(b"".join(self._pieces)))
+            return self._answer.take_whole(self._parsed(body))
+        except (MalformedAnswerError, ValueError) as error:
+            return self._fail(_malformed("response", str(error), body))
         except LLMError as error:
             return self._fail(error)
 
@@ -141,18 +148,10 @@ class WholeDecoder:
         try:
             value = parse_strict(body)
         except ValueError:
-            value = self._parsed_with_halves(body)
-        if not isinstance(value, dict):
-            raise ProviderProtocolError("malformed response: not a JSON object")
-        return value
-
-    def _parsed_with_halves(self, body: bytes) -> Any:
-        try:
             value = parse_with_halves(body)
-        except ValueError as error:
-            shown = bounded(redact(body.decode("utf-8", "replace")), 200)
-            raise ProviderProtocolError(f"malformed response ({error}): {shown}") from None
-        self._answer.expect_halves()
+            self._answer.expect_halves()
+        if not isinstance(value, dict):
+            raise MalformedAnswerError("not a JSON object")
         return value
 
     def _fail(self, error: LLMError) -> Sequence[ProviderEvent]:

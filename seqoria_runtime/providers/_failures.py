@@ -6,6 +6,7 @@ the prose come only the message, made safe and short, and the numbers of tokens 
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -28,7 +29,10 @@ from seqoria_runtime.models.errors import (
     ServerError,
 )
 
+from ._retry_after import parse_retry_after
+
 _MAX_MESSAGE = 1200
+_FAILED_STATUS = re.compile(r"[45]\d\d", re.ASCII)
 _BY_CODE: dict[str, type[LLMError]] = {
     "invalid_api_key": AuthenticationError,
     "invalid_authentication": AuthenticationError,
@@ -104,6 +108,19 @@ class HTTPFailure:
     request_id: str | None = None
     retry_after: float | None = None
 
+    @classmethod
+    def of(cls, status: int, headers: Mapping[str, str], model: str) -> "HTTPFailure":
+        """Read the headers, whose names are lower-case or looked up without regard to case."""
+        return cls(status, model, request_id(headers), parse_retry_after(headers, now=time.time()))
+
+
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """Give the server's name for the request, cut to 200 characters."""
+    for name in ("x-request-id", "request-id", "apim-request-id"):
+        if headers.get(name):
+            return bounded(headers[name], 200)
+    return None
+
 
 def details_of(value: Any) -> ErrorDetails:
     """Read an error in any of the forms seen: `{"error": {...}}`, `{"error": "text"}`, the object bare,
@@ -142,11 +159,8 @@ def _word(value: Any) -> str:
 
 
 def _status(code: Any) -> int | None:
-    if isinstance(code, str) and len(code) == 3 and code.isdecimal():
-        code = int(code)
-    if isinstance(code, int) and not isinstance(code, bool) and 400 <= code <= 599:
-        return code
-    return None
+    text = str(code)
+    return int(text) if _FAILED_STATUS.fullmatch(text) else None
 
 
 def failure_of_event(event: Any, *, model: str) -> LLMError:
@@ -222,10 +236,10 @@ def _inner_code(fields: Mapping[str, Any]) -> str:
 
 
 def _class_of_range(status: int) -> type[LLMError]:
-    if status >= 500:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ServerError
     # A redirect means that the base URL is not the API's; it is not followed with a key in hand.
-    return InvalidRequestError if status >= 400 else ProviderProtocolError
+    return InvalidRequestError if status >= HTTPStatus.BAD_REQUEST else ProviderProtocolError
 
 
 _LIMIT = re.compile(r"(?:maximum context length is|context size \(|limit of) ?(\d{1,9})")

@@ -58,7 +58,8 @@ _ALL = (
         replay_reasoning="with_calls",
         reasoning_field="reasoning",
         options=_SAMPLING
-        | {"chat_template_kwargs", "guided_json", "ignore_eos", "min_tokens", "stop_token_ids", "structured_outputs"},
+        | {"chat_template_kwargs", "guided_json", "ignore_eos", "min_tokens", "stop_token_ids"}
+        | {"structured_outputs"},
     ),
     Profile(
         name="llama.cpp",
@@ -67,7 +68,8 @@ _ALL = (
         named_tool_choice="alone",
         replay_reasoning="with_calls",
         options=_SAMPLING
-        | {"cache_prompt", "chat_template_kwargs", "grammar", "id_slot", "json_schema", "n_probs", "repeat_penalty"},
+        | {"cache_prompt", "chat_template_kwargs", "grammar", "id_slot", "json_schema", "n_probs"}
+        | {"repeat_penalty"},
     ),
     Profile(
         name="ollama",
@@ -118,7 +120,8 @@ _ALL = (
         api_key_vars=("OPENROUTER_API_KEY",),
         replay_reasoning="always",
         reasoning_field="reasoning_details",
-        options=_SAMPLING | {"models", "plugins", "provider", "reasoning", "route", "top_a", "transforms", "usage"},
+        options=_SAMPLING
+        | {"models", "plugins", "provider", "reasoning", "route", "top_a", "transforms", "usage"},
     ),
 )
 
@@ -142,7 +145,11 @@ def find_profile(profile: "Profile | str | None", base_url: str | None) -> Profi
 
 
 def _by_host(base_url: str) -> Profile:
-    host = (urlsplit(base_url).hostname or "").lower()
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except (ValueError, AttributeError):
+        # Whatever is wrong with it, the check of the URL itself says it better.
+        host = ""
     for profile in _ALL:
         if any(host == known or host.endswith(f".{known}") for known in profile.hosts):
             return profile

@@ -18,9 +18,9 @@ def reasoning_text(delta: Mapping[str, Any]) -> str:
         if text:
             return text
     for name in ("reasoning_content", "reasoning"):
-        text = delta.get(name)
-        if isinstance(text, str) and text:
-            return text
+        plain = delta.get(name)
+        if isinstance(plain, str) and plain:
+            return plain
     return ""
 
 

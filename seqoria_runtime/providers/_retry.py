@@ -43,7 +43,7 @@ async def retrying(policy: RetryPolicy, attempt: Callable[[], Awaitable[_T]]) ->
                 raise _exhausted(error, number) from error
             if wait is None:
                 raise
-            _logger.debug("Attempt %d of %d failed, next in %.3g s: %s", number, policy.max_attempts, wait, error)
+            _logger.debug("Attempt %d of %d failed: %s", number, policy.max_attempts, error)
         await policy.sleep(wait)
 
 

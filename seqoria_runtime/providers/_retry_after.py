@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 # Narrower than float(), which takes "nan", "inf" and "1_000" as well.
@@ -44,7 +44,7 @@ def _timestamp(value: str | None) -> float | None:
     try:
         moment: datetime = parsedate_to_datetime(value)
         if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=timezone.utc)
+            moment = moment.replace(tzinfo=UTC)
         return moment.timestamp()
     except (ValueError, OverflowError, TypeError, IndexError):
         return None

@@ -34,16 +34,19 @@ class SSEDecoder:
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Give the events that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
         # Nearly every read is one whole event, or several, and needs no look at single lines.
-        if self._at_boundary and data[-2:] == b"\n\n" and b"\r" not in data:
-            events: list[ServerSentEvent] = []
-            for block in data[:-2].split(b"\n\n"):
-                if block[:6] == b"data: " and b"\n" not in block:
-                    if len(block) > 6:
-                        events.append(ServerSentEvent("", block[6:]))
-                else:
-                    events += self._feed_lines(block + b"\n\n")
-            return events
+        if self._at_boundary and data.endswith(b"\n\n") and b"\r" not in data:
+            return self._feed_blocks(data[:-2].split(b"\n\n"))
         return self._feed_lines(data)
+
+    def _feed_blocks(self, blocks: list[bytes]) -> list[ServerSentEvent]:
+        events: list[ServerSentEvent] = []
+        for block in blocks:
+            if block.startswith(b"data: ") and b"\n" not in block:
+                if block != b"data: ":
+                    events.append(ServerSentEvent("", block[6:]))
+            else:
+                events += self._feed_lines(block + b"\n\n")
+        return events
 
     def close(self) -> list[ServerSentEvent]:
         """Give the event that the end of the input completes, if there is one."""
@@ -68,7 +71,8 @@ class SSEDecoder:
                 events.append(event)
         if self._size > _MAX_EVENT_BYTES:
             raise ValueError(f"an event of more than {_MAX_EVENT_BYTES} bytes")
-        self._at_boundary = not (self._data or self._kind or self._skip_newline or any(self._line) or self._at_start)
+        pending = self._data or self._kind or any(self._line)
+        self._at_boundary = not (pending or self._skip_newline or self._at_start)
         return events
 
     def _take_line(self, line: bytes) -> ServerSentEvent | None:

@@ -10,6 +10,10 @@ from typing import Any, Protocol
 from ._protocol import ModelResponse, ProviderEvent
 
 
+class MalformedAnswerError(Exception):
+    """Raised by an `Answer` for a part of another shape than its format's; the text says what it found."""
+
+
 class Decoder(Protocol):
     """Makes events of the bytes of one answer, in whatever pieces they come.
 
@@ -53,7 +57,10 @@ class Exchange(Protocol):
 
 
 class Answer(Protocol):
-    """What a wire format's events add up to; knows nothing of bytes. Its methods raise `LLMError`."""
+    """What a wire format's events add up to; knows nothing of bytes.
+
+    Its methods raise `LLMError` for a failure that the server reports and `MalformedAnswerError`.
+    """
 
     @property
     def complete(self) -> bool: ...

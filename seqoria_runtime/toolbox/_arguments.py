@@ -14,7 +14,7 @@ from pydantic_core import SchemaValidator
 from seqoria_runtime._tools import HiddenParameter
 from seqoria_runtime.models import ToolErrorKind
 
-from ._trusted import Trusted, invalid_in, pending_in
+from ._trusted import Trusted, invalid_in, merged, pending_in
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class HiddenArguments:
 
     @property
     def hidden(self) -> tuple[HiddenParameter, ...]:
-        return _listed({**self.top, **self.nested})
+        return _listed(merged([self.top, self.nested]))
 
     def check(self, arguments: Mapping[str, Any], override: bool) -> Prepared:
         given = {key: value for key, value in arguments.items() if key not in self.top_keys}
@@ -113,7 +113,7 @@ class HiddenArguments:
         public, nested = self._checked(given, checking)
         self._log_dropped(checking.dropped if override else checking.dropped | sent.keys())
         pending = {name: required for name, required in self.top.items() if name not in own}
-        return Prepared(given, public, own, {**pending, **nested}, override)
+        return Prepared(given, public, own, merged([pending, nested]), override)
 
     def missing(self, prepared: Prepared) -> tuple[HiddenParameter, ...]:
         return _listed(prepared.pending)
@@ -126,7 +126,7 @@ class HiddenArguments:
             return self._completed(prepared, values)
         except ValidationError as error:
             failure = _failure(error)
-        except Exception as error:  # ruff: ignore[blind-except] - a validator of the application
+        except Exception as error:  # noqa: BLE001 - a validator of the application
             failure = HiddenValuesError(
                 f"a validator of its arguments raised {type(error).__name__}", kind="invalid_arguments"
             )
@@ -173,8 +173,7 @@ def _failure(error: ValidationError) -> HiddenValuesError:
     if problem := invalid_in(error):
         return HiddenValuesError(problem)
     # The message of a validator that saw hidden values may repeat them; the kind of the error does not.
-    places = {".".join(map(str, detail["loc"])): detail["type"] for detail in error.errors(include_url=False)}
-    listed = ", ".join(f"{place or 'arguments'} ({kind})" for place, kind in places.items())
-    return HiddenValuesError(
-        f"not valid with its server-populated parameters: {listed}", kind="invalid_arguments"
-    )
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    places = ", ".join(f"{'.'.join(map(str, detail['loc']))} ({detail['type']})" for detail in details)
+    text = f"its arguments are not valid together with its server-populated parameters: {places}"
+    return HiddenValuesError(text, kind="invalid_arguments")

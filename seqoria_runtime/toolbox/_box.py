@@ -11,10 +11,9 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
-import anyio.to_thread
-
 from seqoria_runtime import _checks
 from seqoria_runtime._tools import ToolFailure
+from seqoria_runtime.execution.threads import run_in_thread
 from seqoria_runtime.models.errors import ToolExecutionError, ToolNotFoundError
 
 from ._arguments import HiddenValuesError
@@ -154,13 +153,14 @@ class LocalToolbox:
         Nothing else is asked for hidden values, and no limit or timeout applies. Raises
         `ToolNotFoundError`, `ValidationError` for arguments that do not fit, `ValueError` for names
         on the wrong side, `ToolExecutionError` for hidden values or a result that cannot be used,
-        and the tool's own exception as it is. A cancelled caller waits for a sync function to end.
+        and the tool's own exception as it is. A sync function runs in a worker thread, which a
+        cancelled caller leaves to itself.
         """
         tool = self._tools.get(name)
         if tool is None:
             raise ToolNotFoundError(f"Tool {name!r} not found in LocalToolbox")
         ready = _prepared(tool, arguments or {}, server_args or {})
-        value = await anyio.to_thread.run_sync(tool.call, ready) if tool.blocking else tool.call(ready)
+        value = await run_in_thread(partial(tool.call, ready)) if tool.blocking else tool.call(ready)
         if isawaitable(value):
             value = await value
         try:

@@ -13,7 +13,7 @@ _GOOGLE_SECTION = re.compile(
 _GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*))?")
 _NUMPY_SECTION = re.compile(r"(Parameters|Other Parameters)\s*")
 _NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?")
-_SPHINX_ENTRY = re.compile(r":(?:param|parameter|arg|argument|keyword|key)\s+(?:.*\s)?\**(\w+)\s*:\s*(.*)")
+_SPHINX_ENTRY = re.compile(r":(?:param|parameter|arg|argument|keyword|key)\s+(?:[^:]*\s)?\**(\w+)\s*:\s*(.*)")
 _UNDERLINE = re.compile(r"-{3,}\s*")
 
 

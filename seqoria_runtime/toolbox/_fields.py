@@ -5,6 +5,7 @@ function is called with. Knows nothing of hidden parameters.
 """
 
 import inspect
+import warnings
 from collections.abc import Iterable
 from functools import reduce
 from operator import or_
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Final, NotRequired, Union, cast, get_args, ge
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, with_config
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
+from pydantic.warnings import ArbitraryTypeWarning
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
@@ -53,14 +55,17 @@ def _closed(root: Node) -> Node:
 def _adapter(title: str, parameters: Iterable[Parameter]) -> TypeAdapter[Any]:
     fields = {parameter.name: _annotation(parameter) for parameter in parameters}
     arguments = TypedDict(title, fields)  # type: ignore[misc]
-    return TypeAdapter(with_config(arbitrary_types_allowed=True)(arguments))
+    with warnings.catch_warnings():
+        # Pydantic only warns of an annotation that is no type at all.
+        warnings.simplefilter("error", ArbitraryTypeWarning)
+        return TypeAdapter(with_config(arbitrary_types_allowed=True)(arguments))
 
 
 def _blame(parameters: Iterable[Parameter], tool: str, title: str, error: Exception) -> TypeError:
     for parameter in parameters:
         try:
             _adapter(title, [parameter])
-        except Exception as own:  # ruff: ignore[blind-except] - whatever pydantic or a type's own hook raises
+        except Exception as own:  # noqa: BLE001 - whatever pydantic or a type's own hook raises
             return unusable(tool, parameter.name, own)
     return TypeError(f"Tool {tool!r} has parameters that do not go together: {error}")
 

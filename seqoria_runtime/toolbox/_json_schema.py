@@ -14,7 +14,7 @@ _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
 
 class _PublicJsonSchema(GenerateJsonSchema):
     # A default that has no JSON form is left out of the schema; that is no news to the application.
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"non-serializable-default", "skipped-choice"}  # ruff: ignore[mutable-class-default]
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012
 
     def field_is_present(self, field: Any) -> bool:
         return not is_hidden_field(field) and super().field_is_present(field)

@@ -11,11 +11,12 @@ from pydantic_core import core_schema
 
 from ._core_schema import Definitions, Node, map_children, reachable
 from ._marker import is_marker, marks_all_of
-from ._trusted import FillStruct, GuardField, HiddenField, settle_union, try_choice
+from ._trusted import FillField, FilterStruct, HiddenField, MarkSet, settle_union, try_choice
 
 _HIDDEN_FIELD: Final = "seqoria_runtime_hidden_field"
-_FILL: Final = "seqoria_runtime_fill"
-_STRUCTS = frozenset({"dataclass-args", "model-fields", "typed-dict"})
+_STRUCTS: Final = frozenset({"dataclass-args", "model-fields", "typed-dict"})
+# Validators of the application that may read hidden fields before the struct does.
+_READS_INPUT: Final = frozenset({"function-before", "function-wrap"})
 
 
 class StrayMarkerError(Exception):
@@ -49,17 +50,30 @@ def is_required(field: Node) -> bool:
     return field["schema"]["type"] != "default" and bool(field.get("required", True))
 
 
-def hidden_field(field: Node, name: str) -> Node:
-    """Make the field one that takes its value from us: by its name alone, guarded, in no JSON schema."""
-    guard = GuardField(name, is_required(field))
-    schema = field["schema"]
-    if schema["type"] == "default":
-        # pydantic-core finds a default only at the outermost place.
-        schema = {**schema, "schema": _guarded(schema["schema"], guard)}
-    else:
-        schema = _guarded(schema, guard)
-    rest = {key: value for key, value in field.items() if key != "validation_alias"}
-    return {**rest, "schema": schema, "metadata": {**(field.get("metadata") or {}), _HIDDEN_FIELD: True}}
+def guarded(field: Node, name: str) -> Node:
+    """Make the field one that is validated by itself, under its name alone, and that may be absent."""
+    schema, fill = field["schema"], _fill(field, name)
+    # pydantic-core finds a default only at the outermost place.
+    schema = (
+        {**schema, "schema": _wrapped(schema["schema"], fill)} if fill.has_default else _wrapped(schema, fill)
+    )
+    return _renamed({**field, "schema": schema, "required": False})
+
+
+def _filled(field: Node, name: str) -> Node:
+    """Make the field one that takes its value from the context, and is in no JSON schema."""
+    schema = _wrapped(field["schema"], _fill(field, name))
+    metadata = {**(field.get("metadata") or {}), _HIDDEN_FIELD: True}
+    with_default = core_schema.with_default_schema(schema, default=FillField.default, validate_default=True)
+    return _renamed({**field, "schema": with_default, "metadata": metadata})
+
+
+def _fill(field: Node, name: str) -> FillField:
+    return FillField(name, is_required(field), has_default=field["schema"]["type"] == "default")
+
+
+def _renamed(field: Node) -> Node:
+    return {key: value for key, value in field.items() if key != "validation_alias"}
 
 
 class Rewriter:
@@ -78,9 +92,9 @@ class Rewriter:
         if node["type"] == "union":
             return self._union(node)
         new = map_children(node, self.rewrite)
-        fill = new["schema"].get("metadata", {}).get(_FILL) if node["type"] == "function-before" else None
-        # So an application's before-validator sees trusted values, and cannot bring in others.
-        return _filled(new, fill) if fill else new
+        if node["type"] in _READS_INPUT and (fields := _filtered_fields(new["schema"])):
+            return _filtered(new, FilterStruct(fields, shows=True))
+        return new
 
     def _struct(self, node: Node) -> Node:
         hidden = tuple(
@@ -93,22 +107,32 @@ class Rewriter:
         fields = dict(changed) if isinstance(as_written, dict) else [field for _, field in changed]
         rest = {key: value for key, value in node.items() if key != "fields"}
         new = {**map_children(rest, self.rewrite), "fields": fields}
-        return _filled(new, FillStruct(hidden)) if hidden else new
+        if not hidden:
+            return new
+        if node["type"] == "model-fields":
+            mark = MarkSet(frozenset(field.name for field in hidden))
+            new = _around(new, core_schema.with_info_after_validator_function, mark)
+        return _filtered(new, FilterStruct(hidden, shows=False))
 
     def _field(self, field: Node, name: str) -> Node:
-        return hidden_field(field, name) if name in self._hidden else map_children(field, self.rewrite)
+        return _filled(field, name) if name in self._hidden else map_children(field, self.rewrite)
 
     def _union(self, node: Node) -> Node:
-        return _wrapped(
-            {**node, "choices": [self._choice(choice) for choice in node["choices"]]}, settle_union
-        )
+        choices = [self._choice(choice) for choice in node["choices"]]
+        return _wrapped({**node, "choices": choices}, settle_union)
 
     def _choice(self, choice: Any) -> Any:
-        if isinstance(choice, (list, tuple)):
-            return (self._choice(choice[0]), *choice[1:])
-        new = self.rewrite(choice)
-        holds_hidden = any(name in self._hidden for name, _ in fields_below(choice, self._definitions))
-        return _wrapped(new, try_choice) if holds_hidden else new
+        schema, label = choice if isinstance(choice, (list, tuple)) else (choice, self._label(choice))
+        if not any(name in self._hidden for name, _ in fields_below(schema, self._definitions)):
+            return self.rewrite(schema) if schema is choice else (self.rewrite(schema), label)
+        return (_wrapped(self.rewrite(schema), try_choice), label)
+
+    def _label(self, choice: Node) -> str:
+        """Name a choice in errors as pydantic does, after its class."""
+        named = self._definitions.get(choice.get("schema_ref", ""), choice)
+        while "cls" not in named and "schema" in named:
+            named = named["schema"]
+        return str(named["cls"].__name__ if "cls" in named else named["type"])
 
 
 def _fields(struct: Node) -> Iterator[tuple[str, Node]]:
@@ -119,20 +143,24 @@ def _fields(struct: Node) -> Iterator[tuple[str, Node]]:
         yield from ((field["name"], field) for field in fields)
 
 
-def _filled(node: Node, fill: FillStruct) -> Node:
-    return _around(node, core_schema.with_info_before_validator_function, fill, {_FILL: fill})
+def _filtered(node: Node, filter_: FilterStruct) -> Node:
+    return _around(node, core_schema.with_info_before_validator_function, filter_)
+
+
+def _filtered_fields(node: Node) -> tuple[HiddenField, ...]:
+    """The hidden fields of the struct that gets this node's input as it is."""
+    if node["type"] in {"dataclass", "function-after", "model"}:
+        return _filtered_fields(node["schema"])
+    function = node["function"]["function"] if node["type"] == "function-before" else None
+    return function.fields if isinstance(function, FilterStruct) else ()
 
 
 def _wrapped(node: Node, function: Any) -> Node:
-    return _around(node, core_schema.with_info_wrap_validator_function, function, None)
+    return _around(node, core_schema.with_info_wrap_validator_function, function)
 
 
-def _guarded(node: Node, guard: GuardField) -> Node:
-    return _around(node, core_schema.no_info_wrap_validator_function, guard, None)
-
-
-def _around(node: Node, make: Any, function: Any, metadata: dict[str, Any] | None) -> Node:
+def _around(node: Node, make: Any, function: Any) -> Node:
     """Put a function around a node; references to the node lead to the whole from then on."""
     inner = {key: value for key, value in node.items() if key != "ref"}
-    outer: Node = make(function, inner, ref=node.get("ref"), metadata=metadata)
+    outer: Node = make(function, inner, ref=node.get("ref"))
     return outer

@@ -13,7 +13,7 @@ from ._arguments import Arguments, Check, CheckWithin, HiddenArguments, PublicAr
 from ._core_schema import Definitions, Node, copied, hands_on_its_input, is_strict, reachable
 from ._fields import core_schema_of, unusable, with_definitions
 from ._json_schema import json_schema
-from ._rewrite import Rewriter, StrayMarkerError, fields_below, hidden_field, is_required, keys_of, marked
+from ._rewrite import Rewriter, StrayMarkerError, fields_below, guarded, is_required, keys_of, marked
 from ._signature import Signature
 
 
@@ -55,15 +55,15 @@ def compile_signature(signature: Signature, tool: str, server_populated: Set[str
     rewritten = _rewritten(public, hidden, tool)
     below = [(name, field) for name, field in fields_below(public.root, public.definitions) if name in hidden]
     top_fields = [(name, field) for name, field in tree.root["fields"].items() if name in top]
-    keys = {key: name for name, field in [*top_fields, *below] for key in keys_of(field, name)}
-    parameters = _json_schema(rewritten if below else public, tool, keys.keys())
+    nested_keys = {key for name, field in below for key in keys_of(field, name)}
+    parameters = _json_schema(rewritten if below else public, tool, nested_keys)
     if not hidden:
         return Compiled(parameters, PublicArguments(_check(public)))
     arguments = HiddenArguments(
         tool=tool,
         top=_required(top_fields),
         nested=_required(below),
-        top_keys={key: name for key, name in keys.items() if name in top},
+        top_keys={key: name for name, field in top_fields for key in keys_of(field, name)},
         public=_check_within(rewritten) if below else _check_without(public),
         trusted=_trusted(tree, top).validator(),
     )
@@ -104,7 +104,7 @@ def _json_schema(public: _Tree, tool: str, hidden_keys: Set[str]) -> dict[str, A
         for name in public.root["fields"]:
             try:
                 json_schema(public.only({name}).whole, hidden_keys)
-            except Exception as own:  # ruff: ignore[blind-except] - also what an application's own hook raises
+            except Exception as own:  # noqa: BLE001 - also what an application's own hook raises
                 raise unusable(tool, name, own) from error
         raise
 
@@ -117,11 +117,7 @@ def _required(fields: list[tuple[str, Node]]) -> dict[str, bool]:
 
 
 def _trusted(tree: _Tree, names: Set[str]) -> _Tree:
-    fields = {
-        name: {**hidden_field(field, name), "required": False}
-        for name, field in tree.root["fields"].items()
-        if name in names
-    }
+    fields = {name: guarded(field, name) for name, field in tree.root["fields"].items() if name in names}
     return _Tree({**tree.root, "fields": fields}, tree.definitions)
 
 

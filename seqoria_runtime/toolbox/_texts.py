@@ -1,10 +1,12 @@
-"""Owns the words in which a tool's failures are told to a model: bounded, and without values."""
+"""Owns the words in which a tool's failures are told to a model: bounded, redacted, without values."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+
+from seqoria_runtime._redaction import bounded, redact
 
 from ._trusted import is_pending
 
@@ -15,8 +17,8 @@ _MAX_MESSAGE: Final = 300
 
 
 def failed(tool: str, reason: str) -> str:
-    text = f"Tool {tool!r} failed: {reason}"
-    return _shortened(text, _MAX_CHARS).encode(errors="replace").decode()
+    text = redact(f"Tool {tool!r} failed: {reason}").encode(errors="replace").decode()
+    return bounded(text, _MAX_CHARS)
 
 
 def missing_values(tool: str, names: Sequence[str]) -> str:
@@ -36,9 +38,5 @@ def invalid_arguments(error: ValidationError) -> str:
 
 def _told(detail: ErrorDetails) -> str:
     place = ".".join(map(str, detail["loc"])) or "arguments"
-    message = _shortened(detail["msg"], _MAX_MESSAGE)
-    return f"{_shortened(place, _MAX_PLACE)}\n  {message} [type={detail['type']}]"
-
-
-def _shortened(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+    message = bounded(detail["msg"], _MAX_MESSAGE)
+    return f"{bounded(place, _MAX_PLACE)}\n  {message} [type={detail['type']}]"

@@ -37,7 +37,7 @@ class FunctionTool:
             return self.arguments.check(arguments, allow_override)
         except ValidationError as error:
             reason = invalid_arguments(error)
-        except Exception as error:  # ruff: ignore[blind-except] - a validator of the application
+        except Exception as error:  # noqa: BLE001 - a validator of the application
             reason = f"its arguments could not be checked: {type(error).__name__}"
         raise ToolFailure("invalid_arguments", failed(self.name, reason))
 

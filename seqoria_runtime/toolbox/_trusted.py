@@ -4,12 +4,12 @@ These functions stand in rewritten schemas, and get the `Trusted` of the one val
 Knows neither the schemas nor where values come from.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import ValidationError, ValidationInfo, ValidatorFunctionWrapHandler
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError, PydanticOmit, PydanticUndefined
 
 _INVALID: Final = "server_populated_invalid"
 _PENDING: Final = "server_populated_pending"
@@ -51,45 +51,61 @@ class HiddenField:
     keys: frozenset[str]
     required: bool
 
-    def fill(self, data: dict[str, Any], trusted: Trusted) -> None:
-        value = trusted.values_by_name.get(self.name, _NO_VALUE)
-        sent = [data.pop(key) for key in self.keys if key in data]
-        # A struct may be filled twice, once outside of a before-validator and once inside.
-        forged = [item for item in sent if item is not _NO_VALUE and item is not value]
-        if forged and trusted.override:
-            data[self.name] = forged[0]
-            return
-        if forged:
-            trusted.dropped.add(self.name)
-        if value is not _NO_VALUE or trusted.checking or self.required:
-            data[self.name] = value
+    def take_out(self, data: dict[str, Any], trusted: Trusted) -> None:
+        """Take out what was sent for the field, unless the model may override it."""
+        for sent in [data.pop(key) for key in self.keys if key in data]:
+            if sent is _NO_VALUE or sent is trusted.values_by_name.get(self.name, _NO_VALUE):
+                continue  # put in by `show`
+            if trusted.override:
+                data[self.name] = sent
+            else:
+                trusted.dropped.add(self.name)
+
+    def show(self, data: dict[str, Any], trusted: Trusted) -> None:
+        """Put in what an application's before-validator is to see."""
+        if self.name in trusted.values_by_name:
+            data.setdefault(self.name, trusted.values_by_name[self.name])
+        elif trusted.checking or self.required:
+            data.setdefault(self.name, _NO_VALUE)
 
 
 @dataclass(frozen=True, slots=True)
-class FillStruct:
-    """Takes the model's values for the hidden fields of a struct out, and the trusted ones in."""
+class FilterStruct:
+    """Filters the input of a struct with hidden fields; `shows` their values in the place of the model's."""
 
     fields: tuple[HiddenField, ...]
+    shows: bool
 
     def __call__(self, value: Any, info: ValidationInfo[Trusted]) -> Any:
         if not isinstance(value, Mapping):
             return value
         data = dict(value)
         for field in self.fields:
-            field.fill(data, info.context)
+            field.take_out(data, info.context)
+            if self.shows:
+                field.show(data, info.context)
         return data
 
 
 @dataclass(frozen=True, slots=True)
-class GuardField:
-    """Validates a hidden value; its failure tells the name and the kind of error, never the value."""
+class FillField:
+    """Validates a hidden value, from the context if the input has none.
+
+    Its failure tells the name and the kind of error, never the value.
+    """
 
     name: str
     required: bool
+    has_default: bool
 
-    def __call__(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    # As a default it leaves pydantic's choice in a union to the fields that the model sent.
+    default: ClassVar[Any] = _NO_VALUE
+
+    def __call__(
+        self, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]
+    ) -> Any:
         if value is _NO_VALUE:
-            raise _pending_error({self.name: self.required})
+            value = self._trusted_value(info.context)
         try:
             return handler(value)
         except ValidationError as error:
@@ -99,6 +115,27 @@ class GuardField:
             "Server-populated parameter '{parameter}' is not valid ({reason})",
             {"parameter": self.name, "reason": reason},
         )
+
+    def _trusted_value(self, trusted: Trusted) -> Any:
+        if self.name in trusted.values_by_name:
+            return trusted.values_by_name[self.name]
+        if trusted.checking or self.required:
+            raise _pending_error({self.name: self.required})
+        if not self.has_default:
+            raise PydanticOmit
+        return PydanticUndefined  # stands for the field's own default
+
+
+@dataclass(frozen=True, slots=True)
+class MarkSet:
+    """Counts the filled fields of a model among those that are set, for `exclude_unset` and the like."""
+
+    names: frozenset[str]
+
+    def __call__(self, value: Any, info: ValidationInfo[Trusted]) -> Any:
+        _, _, fields_set = value
+        fields_set.update(self.names & info.context.values_by_name.keys())
+        return value
 
 
 def try_choice(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]) -> Any:
@@ -115,7 +152,7 @@ def try_choice(value: Any, handler: ValidatorFunctionWrapHandler, info: Validati
 
 
 def settle_union(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]) -> Any:
-    """Let a union wait for hidden values if any of its choices does, though another one fits already."""
+    """Let a union wait for hidden values if any choice does; they are not required if another one fits."""
     plausible = info.context.plausible
     known = len(plausible)
     result, fits = None, True
@@ -128,7 +165,8 @@ def settle_union(value: Any, handler: ValidatorFunctionWrapHandler, info: Valida
     waiting = plausible[known:]
     del plausible[known:]
     if waiting and (info.context.checking or not fits):
-        raise _pending_error(_merged(waiting))
+        names = merged(waiting)
+        raise _pending_error(dict.fromkeys(names, False) if fits else names)
     return result
 
 
@@ -137,7 +175,7 @@ def pending_in(error: ValidationError) -> dict[str, bool] | None:
     details = error.errors(include_url=False, include_input=False)
     if not all(map(is_pending, details)):
         return None
-    return _merged([detail["ctx"]["parameters"] for detail in details])
+    return merged([detail["ctx"]["parameters"] for detail in details])
 
 
 def invalid_in(error: ValidationError) -> str | None:
@@ -154,9 +192,10 @@ def _pending_error(parameters: Mapping[str, bool]) -> PydanticCustomError:
     return PydanticCustomError(_PENDING, "Waits for server-populated parameters", {"parameters": parameters})
 
 
-def _merged(several: Sequence[Mapping[str, bool]]) -> dict[str, bool]:
-    merged: dict[str, bool] = {}
+def merged(several: Iterable[Mapping[str, bool]]) -> dict[str, bool]:
+    """Join parameters with whether each is required, which it is if it is so anywhere."""
+    result: dict[str, bool] = {}
     for parameters in several:
         for name, required in parameters.items():
-            merged[name] = merged.get(name, False) or required
-    return merged
+            result[name] = result.get(name, False) or required
+    return result

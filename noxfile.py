@@ -1,0 +1,90 @@
+"""Everything that is run on the project; `nox -l` lists it. CI runs .ci/run."""
+
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["tests", "lint", "types", "docs_examples"]
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+PYTHONS = nox.project.python_versions(PYPROJECT)
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    session.install("-e", ".[all]", *nox.project.dependency_groups(PYPROJECT, *groups))
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run the tests on both backends."""
+    install(session, "test")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and format."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types of the package, the tests and the examples."""
+    install(session, "types")
+    session.run("mypy")
+
+
+@nox.session
+def docs_examples(session: nox.Session) -> None:
+    """Run every example of the docs."""
+    install(session, "test")
+    session.run("python", "docs/run_examples.py")
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Measure which lines and branches of the package the tests reach."""
+    install(session, "test", "coverage")
+    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    session.run("coverage", "report")
+
+
+@nox.session
+def thorough(session: nox.Session) -> None:
+    """Run the tests with many more Hypothesis examples; takes long."""
+    install(session, "test")
+    session.run(
+        "pytest", "-o", "faulthandler_timeout=0", *session.posargs, env={"HYPOTHESIS_PROFILE": "thorough"}
+    )
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Run the benchmarks named as arguments, or all of them."""
+    install(session, "test")
+    names = session.posargs or [path.stem for path in sorted(Path("benchmarks").glob("[!_]*.py"))]
+    for name in names:
+        session.run("python", f"benchmarks/{name}.py")
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the wheel and run the tests on it, away from the sources."""
+    session.install("build", *nox.project.dependency_groups(PYPROJECT, "test"))
+    built = Path(session.create_tmp()).resolve()
+    session.run("python", "-m", "build", "--outdir", str(built), ".", silent=True)
+    newest = max(built.glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    session.install(f"seqoria-runtime[all] @ {newest.as_uri()}")
+    session.run(
+        "pytest",
+        "--rootdir",
+        ".",
+        "--import-mode=importlib",
+        "tests",
+        *session.posargs,
+        env={"PYTHONSAFEPATH": "1"},
+    )

@@ -1,0 +1,51 @@
+"""The errors of providers, and the names that some of them had before.
+
+`EnvironmentError` and `ConnectionError` here are this package's, not Python's builtins.
+"""
+
+from seqoria_runtime.models.errors import (
+    AllProvidersFailedError,
+    AuthenticationError,
+    ContentFilterError,
+    ContextLengthExceededError,
+    InvalidRequestError,
+    LLMError,
+    MaxRetriesExceededError,
+    MissingCredentialsError,
+    ModelNotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProviderConnectionError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+    QuotaExceededError,
+    RateLimitError,
+    ServerError,
+    UnexpectedToolCallError,
+)
+
+EnvironmentError = MissingCredentialsError
+ConnectionError = ProviderConnectionError
+
+__all__ = [
+    "AllProvidersFailedError",
+    "AuthenticationError",
+    "ConnectionError",
+    "ContentFilterError",
+    "ContextLengthExceededError",
+    "EnvironmentError",
+    "InvalidRequestError",
+    "LLMError",
+    "MaxRetriesExceededError",
+    "MissingCredentialsError",
+    "ModelNotFoundError",
+    "OverloadedError",
+    "PermissionDeniedError",
+    "ProviderConnectionError",
+    "ProviderProtocolError",
+    "ProviderTimeoutError",
+    "QuotaExceededError",
+    "RateLimitError",
+    "ServerError",
+    "UnexpectedToolCallError",
+]

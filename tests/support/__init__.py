@@ -1,0 +1,1 @@
+"""What tests of several rooms share: strict checks of a history, doubles, and delivery at every step."""

@@ -1,0 +1,153 @@
+"""The rooms of the house, and which way its imports go (docs/architecture.md)."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import seqoria_runtime
+
+PACKAGE = Path(seqoria_runtime.__file__).parent
+ROOT = PACKAGE.parent
+MAX_LINES = 300
+
+# A room is all modules under these names; the longest name that fits counts.
+FLOORS: list[list[str]] = [
+    ["models", "_checks", "_redaction"],
+    ["_tools"],
+    ["catalogue", "execution.planner", "execution.outcomes", "client.history"],
+    ["execution", "_retry_policy"],
+    ["toolbox", "providers", "mcp"],
+    ["client"],
+    ["testing", "bench", "cli", "observe"],
+]
+PURE_FLOORS = 3
+WINDOW = ""
+
+HOMES = {
+    "asyncio": ["testing._virtual_loop"],
+    "trio": ["testing._virtual_clock"],
+    "mcp": ["mcp"],
+    "httpx": ["providers._driver"],
+}
+
+
+def is_under(module: str, name: str) -> bool:
+    return module == name or module.startswith(name + ".")
+
+
+def room_of(module: str) -> tuple[int, str]:
+    """The floor and the name of a module's room; the package's own window stands above all."""
+    if module == WINDOW:
+        return len(FLOORS), WINDOW
+    rooms = [(floor, name) for floor, names in enumerate(FLOORS) for name in names if is_under(module, name)]
+    assert rooms, f"{module} is in no room: name it in FLOORS"
+    return max(rooms, key=lambda room: len(room[1]))
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(module: str) -> Iterator[str]:
+    """Everything that a module imports, lazily or for its types alone too, by full dotted names."""
+    path = SOURCES[module]
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = (
+                ".".join([*parts[: -node.level], *filter(None, [node.module])]) if node.level else node.module
+            )
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def own_imports(module: str) -> set[str]:
+    """The package's own modules that a module imports, as names in `SOURCES`."""
+    found = set()
+    for name in imports(module):
+        package, _, rest = name.partition(".")
+        if package != seqoria_runtime.__name__:
+            continue
+        while rest not in SOURCES:
+            rest = rest.rpartition(".")[0]
+        found.add(rest)
+    return found - {module}
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_imports_go_down_only_and_edges_never_import_each_other(module: str) -> None:
+    floor, room = room_of(module)
+    for imported in own_imports(module):
+        other_floor, other_room = room_of(imported)
+        assert other_room == room or other_floor < floor, f"{module or 'the window'} imports {imported}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    # A package's window imports what it shows; what it shows may import its siblings, not the window.
+    graph = {module: own_imports(module) for module in SOURCES}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " imports ".join([*path[path.index(module) :], module])
+        if module not in done:
+            for imported in graph[module]:
+                visit(imported, (*path, module))
+            done.add(module)
+
+    for module in SOURCES:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if room_of(module)[0] < PURE_FLOORS])
+def test_words_and_rules_know_nothing_of_concurrency(module: str) -> None:
+    assert not [name for name in imports(module) if is_under(name, "anyio") or is_under(name, "threading")]
+
+
+@pytest.mark.clause("C6")
+@pytest.mark.parametrize("library", HOMES)
+def test_a_library_is_imported_in_its_home_only(library: str) -> None:
+    users = {module for module in SOURCES if any(is_under(name, library) for name in imports(module))}
+    assert not {user for user in users if not any(is_under(user, home) for home in HOMES[library])}
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_fits_on_a_few_pages_and_says_what_it_is_for(module: str) -> None:
+    text = SOURCES[module].read_text()
+    lines = text.count("\n")
+    assert lines <= MAX_LINES
+    if text:
+        docstring = ast.get_docstring(ast.parse(text))
+        assert docstring, f"{module} has no docstring"
+        assert (
+            len(docstring.splitlines()) <= 40
+            if module == "models.errors"
+            else len(docstring.splitlines()) <= 8
+        )
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("seqoria_runtime", {"mcp", "httpx", "trio", "hypothesis", "rich"}),
+        ("seqoria_runtime.models", {"mcp", "httpx", "trio", "hypothesis", "rich", "anyio"}),
+        ("seqoria_runtime.client", {"mcp", "httpx", "trio", "hypothesis", "rich"}),
+        ("seqoria_runtime.providers", {"mcp", "httpx", "trio", "hypothesis", "rich"}),
+        ("seqoria_runtime.toolbox", {"mcp", "httpx", "trio", "hypothesis", "rich"}),
+        ("seqoria_runtime.testing", {"mcp", "httpx", "trio", "hypothesis", "rich"}),
+    ],
+)
+def test_importing_a_room_stays_light(module: str, absent: set[str]) -> None:
+    program = f"import sys, {module}; print(*{absent!r} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == ("", "")
