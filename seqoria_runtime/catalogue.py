@@ -6,7 +6,7 @@ Pure: it is built from sources and a blocklist, and knows nothing of connections
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -57,9 +57,9 @@ def build_catalogue(sources: Iterable[Iterable[Tool]], blocked: Iterable[str] = 
         if schema in known:
             continue
         plain = tool.name not in named and _ACCEPTED_NAME.fullmatch(tool.name)
-        name = tool.name if plain else alias(tool.name, schema)
+        name = tool.name if plain else _unused_alias(tool.name, schema, named)
         known.add(schema)
-        named.setdefault(name, CatalogueEntry(name, tool))
+        named[name] = CatalogueEntry(name, tool)
     forbidden = frozenset(blocked)
     return Catalogue(
         MappingProxyType({name: entry for name, entry in named.items() if forbidden.isdisjoint(entry.names)})
@@ -75,3 +75,11 @@ def alias(name: str, schema: str) -> str:
     """The name of a variant of a tool: at most 64 letters, digits, "_" and "-", as every provider accepts."""
     digest = hashlib.sha256(schema.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:54]}__{digest}"
+
+
+def _unused_alias(name: str, schema: str, used: Container[str]) -> str:
+    # Names that differ only in what an alias cannot hold come out as one where their schemas are the same.
+    text = schema
+    while (candidate := alias(name, text)) in used:
+        text += f"\n{name}"
+    return candidate

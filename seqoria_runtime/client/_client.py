@@ -3,14 +3,8 @@
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import anyio
-from anyio.lowlevel import EventLoopToken
-
-from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
-from seqoria_runtime.execution.slots import Slots
 from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models import (
     AssistantMessage,
@@ -21,22 +15,19 @@ from seqoria_runtime.models import (
     ToolMessages,
     ToolOutcome,
 )
-from seqoria_runtime.models.errors import ClientStateError
 from seqoria_runtime.toolbox import TextContent
 
 from . import _arguments, _live_turns
 from ._direct import DirectCall
-from ._root import Root
-from ._session import Session, StepOptions
-from ._stats import ClientStats, count
-from ._tool_sources import ToolSources
+from ._lifecycle import ClientLifecycle
+from ._session import StepOptions
 from .history import StepRecord, TurnRecord, check_history
 from .settings import ClientSettings, check_settings
 
 _logger = logging.getLogger("seqoria_runtime")
 
 
-class AsyncAIClient:
+class AsyncAIClient(ClientLifecycle):
     """Runs the turns of an assistant that calls tools, for many conversations at once.
 
     Enter it once, at application start-up: `async with AsyncAIClient([provider]) as client:`. It is
@@ -69,81 +60,7 @@ class AsyncAIClient:
         given = {name: value for name, value in locals().items() if name in _OPTIONS and value is not None}
         if settings is not None and not isinstance(settings, ClientSettings):
             raise TypeError(f"'settings' must be ClientSettings, not {type(settings).__name__}")
-        self._settings = check_settings(replace(settings or ClientSettings(), **given), _logger)
-        self._tools = ToolSources(self._settings.toolboxes, self._settings.blocked_tools)
-        self._session: Session | None = None
-        self._entering = False
-        self._slots: tuple[EventLoopToken, Slots] | None = None
-
-    # Opening and closing
-
-    async def __aenter__(self) -> Self:
-        if self._session is not None or self._entering:
-            raise ClientStateError("the client is open already: enter it once and share it")
-        self._entering = True
-        try:
-            root = await Root.open()
-            try:
-                self._session = self._open_session(root)
-            except BaseException as exc:
-                await root.close(exc)
-                raise
-        finally:
-            self._entering = False
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        session = self._session
-        if session is None:
-            raise ClientStateError("the client is not open: there is nothing to leave")
-        _refuse_in_own_call(session)
-        session.root.check_leaving()
-        try:
-            await session.root.close(exc)
-        finally:
-            self._session = None
-            self._tools.clear()
-
-    def _open_session(self, root: Root) -> Session:
-        settings = self._settings
-        # An asyncio loop's own clock is what anyio's function would look up at every call.
-        clock = getattr(root.token.native_token, "time", anyio.current_time)
-        if self._slots is None or self._slots[0] != root.token:
-            self._slots = (root.token, Slots(settings.max_concurrency, clock))
-        execution = ExecutionSettings(
-            slots=self._slots[1],
-            now=clock,
-            tool_timeout=settings.tool_timeout,
-            abandoned_grace=settings.abandoned_grace,
-            registry=settings.registry,
-            allow_override=settings.allow_override,
-        )
-        self._tools.refresh()
-        if not settings.toolboxes:
-            settings.logger.warning("The client has no tools: it is LLM-only")
-        if settings.refresh_interval:
-            root.start_soon(self._refresh_for_ever)
-        return Session(root, settings.providers, lambda: self._tools.catalogue, execution)
-
-    async def _refresh_for_ever(self) -> None:
-        while True:
-            await anyio.sleep(self._settings.refresh_interval)
-            try:
-                self._tools.refresh()
-            except Exception:
-                self._settings.logger.warning("Refreshing the tools failed", exc_info=True)
-
-    def _require_session(self) -> Session:
-        if self._session is None or self._session.root.closing:
-            raise ClientStateError("the client is not open: use it inside 'async with client:'")
-        lease = current_lease.get()
-        if lease is not None:
-            lease.require_live()
-        return self._session
-
-    # Turns
+        super().__init__(check_settings(replace(settings or ClientSettings(), **given), _logger))
 
     def chat(  # noqa: PLR0913 - all but the query by keyword
         self,
@@ -210,8 +127,6 @@ class AsyncAIClient:
         )
         return self._require_session().turn(record, options, trusted)
 
-    # Single steps
-
     async def llm_generate_once(
         self,
         history: list[Any],
@@ -251,8 +166,6 @@ class AsyncAIClient:
             system_prompt=self._settings.system_prompt,
         )
         return record, _arguments.step_options(use_tools=use_tools, tool_choice=tool_choice, model=model)
-
-    # Tool calls
 
     async def run_tool_calls(
         self,
@@ -297,8 +210,6 @@ class AsyncAIClient:
         [outcome] = await session.run_calls([call.request], call.server_args, direct=True)
         return call.content(outcome)
 
-    # Tools
-
     def list_tools(self) -> list[dict[str, Any]]:
         """The tools that models are offered now, as copies; empty while the client is closed."""
         return self._tools.listed()
@@ -331,20 +242,5 @@ class AsyncAIClient:
         if wanted and self._session is not None:
             self._tools.refresh()
 
-    def stats(self) -> ClientStats:
-        """How many tool calls run, wait and are abandoned, by tool, and the limits. Awaits nothing."""
-        return count(
-            self._session.batches if self._session is not None else (),
-            self._slots[1] if self._slots is not None else None,
-            limit=self._settings.max_concurrency,
-            timeout=self._settings.tool_timeout,
-        )
-
 
 _OPTIONS = frozenset(option.name for option in fields(ClientSettings))
-
-
-def _refuse_in_own_call(session: Session) -> None:
-    lease = current_lease.get()
-    if session.runs(lease):
-        raise ClientStateError("a tool cannot close the client that runs it")

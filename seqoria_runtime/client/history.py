@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from seqoria_runtime._redaction import bounded
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatMessage,
@@ -34,6 +35,8 @@ _BY_ROLE: Mapping[str, type[ChatMessage]] = {
     "tool_error": ToolCallError,
     "tool": ToolCallResult,
 }
+
+_MAX_RAW = 2_000
 
 
 def check_history(history: Any) -> list[Any]:
@@ -76,7 +79,7 @@ def _from_mapping(item: Any, position: int) -> list[ChatMessage]:
         if isinstance(message, AssistantMessage) and item.get("tool_calls"):
             calls = [_request(call) for call in item["tool_calls"]]
             return [*beside_calls(message), *calls]
-    except (ValidationError, ValueError, TypeError, KeyError) as exc:
+    except (ValidationError, ValueError, TypeError, KeyError, AttributeError) as exc:
         raise ValueError(f"history[{position}] is not a valid {role!r} message: {exc}") from exc
     return [message]
 
@@ -95,10 +98,20 @@ def _fields(model: type[ChatMessage], item: Mapping[str, Any]) -> dict[str, Any]
 def _request(call: Mapping[str, Any]) -> ToolCallRequest:
     """A call as Chat Completions writes it inside an assistant message."""
     function = call["function"]
-    arguments = function.get("arguments") or {}
+    arguments, invalid = function.get("arguments") or {}, None
     if isinstance(arguments, str):
-        arguments = json.loads(arguments)
-    return ToolCallRequest(id=call["id"], name=function["name"], arguments=arguments)
+        arguments, invalid = _arguments(arguments)
+    return ToolCallRequest(
+        id=call["id"], name=function["name"], arguments=arguments, invalid_arguments=invalid
+    )
+
+
+def _arguments(text: str) -> tuple[dict[str, Any], str | None]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    return (value, None) if isinstance(value, dict) else ({}, bounded(text, _MAX_RAW))
 
 
 def _text(content: Any) -> Any:

@@ -133,14 +133,18 @@ class CallRunner:
                 return outcomes.timed_out(request, timeout, began=self._began)
             if failure is not None:
                 return self._error(request, failure)
-            return _rendered(request, tool, value)
+            return self._rendered(request, tool, value, variables)
         finally:
             del failure  # its traceback holds this frame
 
     def _call(self, tool: Tool, prepared: Any, variables: Context) -> Awaitable[Any]:
         if tool.blocking or tool.hidden:
             return self._driver.drive(self._invoke(tool, prepared), variables)
-        value = variables.run(tool.call, prepared)
+        try:
+            value = variables.run(tool.call, prepared)
+        except BaseException:
+            self._driver.forget()
+            raise
         if type(value) is not CoroutineType:
             value = _await(value)
         return self._driver.drive(value, variables)
@@ -198,17 +202,26 @@ class CallRunner:
             isinstance(delivered, self._cancelled) and self._driver.natively_cancelled
         ):
             self.interruption = delivered
-        if failure is None:
-            return None, value
-        self.crash = _crash(failure)
         if isinstance(failure, self._cancelled) and thread is not None and thread.call.outcome is not None:
-            return _of_thread(thread.call.outcome)
+            failure, value = _of_thread(thread.call.outcome)
+        self.crash = _crash(failure)
         return failure, value
+
+    def _rendered(
+        self, request: ToolCallRequest, tool: Tool, value: Any, variables: Context
+    ) -> ToolCallOutcome:
+        try:
+            return outcomes.result(request, variables.run(tool.render, value))
+        except BaseException as exc:  # noqa: BLE001 - rendering runs the application's own serializers
+            if not self.disturbed:
+                self._look_into(exc, None, None)
+            self.crash = self.crash or _crash(exc)
+            return self._error(request, exc)
 
     def _error(self, request: ToolCallRequest, failure: BaseException) -> ToolCallOutcome:
         if isinstance(failure, ToolFailure):
             return outcomes.error(request, failure.kind, str(failure))
-        if failure is not self.interruption:
+        if self.interruption is None or not isinstance(failure, self._cancelled):
             return outcomes.raised(request, failure)
         if self._began:
             return outcomes.cancelled_while_running(request)
@@ -223,21 +236,7 @@ async def _await(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _rendered(request: ToolCallRequest, tool: Tool, value: Any) -> ToolCallOutcome:
-    try:
-        return outcomes.result(request, tool.render(value))
-    except ToolFailure as failure:
-        return outcomes.error(request, failure.kind, str(failure))
-    except Exception as exc:  # noqa: BLE001 - rendering runs the application's own serializers
-        return outcomes.raised(request, exc)
-
-
-def _crash(failure: BaseException) -> BaseException | None:
+def _crash(failure: BaseException | None) -> BaseException | None:
     """The request to end the program in what a call raised, if there is one."""
-    if isinstance(failure, (KeyboardInterrupt, SystemExit)):
-        return failure
-    if isinstance(failure, BaseExceptionGroup):
-        for member in failure.exceptions:
-            if (found := _crash(member)) is not None:
-                return found
-    return None
+    leaves = () if failure is None else outcomes.leaves(failure)
+    return next((leaf for leaf in leaves if isinstance(leaf, (KeyboardInterrupt, SystemExit))), None)

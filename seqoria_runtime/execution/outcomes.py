@@ -3,7 +3,8 @@
 Every text names the tool and the cause, is redacted and bounded, and is meant for a model to act on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from pydantic import TypeAdapter
 
@@ -12,6 +13,7 @@ from seqoria_runtime.models import ToolCallError, ToolCallRequest, ToolCallResul
 
 MAX_ERROR_CHARS = 2_000
 _MAX_LISTED_CHARS = 600
+_MAX_LEAVES = 20
 
 
 # Half the cost of calling the class with keywords, and the same checks.
@@ -32,23 +34,39 @@ def error(request: ToolCallRequest, kind: ToolErrorKind, text: str) -> ToolCallE
     return ToolCallError(
         tool_call_id=request.id,
         name=request.name,
-        error=bounded(text, MAX_ERROR_CHARS),
+        # File names and the like may hold half a surrogate pair, which no wire format takes.
+        error=bounded(text.encode(errors="replace").decode(), MAX_ERROR_CHARS),
         kind=kind,
         response_id=request.response_id,
     )
 
 
 def raised(request: ToolCallRequest, exc: BaseException) -> ToolCallError:
-    return error(request, "failed", f"Tool {request.name!r} failed: {redact(describe(exc))}")
+    # Reading a text for secrets costs time, so it is cut well behind what is shown.
+    cause = redact(bounded(describe(exc), 10 * MAX_ERROR_CHARS))
+    return error(request, "failed", f"Tool {request.name!r} failed: {cause}")
 
 
 def describe(exc: BaseException) -> str:
     """Say what was raised: its message, with its type where the message alone says too little."""
-    if isinstance(exc, BaseExceptionGroup):
-        return "; ".join(describe(member) for member in exc.exceptions)
+    return "; ".join(_describe(leaf) for leaf in islice(leaves(exc), _MAX_LEAVES))
+
+
+def leaves(exc: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group, at any depth and in order; one that is no group is its own leaf."""
+    left = [exc]
+    while left:
+        current = left.pop()
+        if isinstance(current, BaseExceptionGroup):
+            left += reversed(current.exceptions)
+        else:
+            yield current
+
+
+def _describe(exc: BaseException) -> str:
     try:
         message = str(exc).strip()
-    except Exception:  # noqa: BLE001 - a broken __str__ is the application's, and must not cost the batch
+    except BaseException:  # noqa: BLE001 - a broken __str__ is the application's, and must not cost the batch
         message = ""
     if not message:
         return type(exc).__name__

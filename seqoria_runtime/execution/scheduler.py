@@ -233,7 +233,7 @@ class Scheduler:
             await _absorb_native_cancellation()
 
     def _must_pass_on(self, slot: Slot | None) -> TypeGuard[Slot]:
-        return slot is not None and self._batch.ready > 0 and not self._lane.keep(slot)
+        return slot is not None and self._batch.ready > 0 and not self._over and not self._lane.keep(slot)
 
 
 class _Worker:

@@ -7,7 +7,7 @@ SeqoriaError
 ├── CallEndedError (RuntimeError)            the tool call that this work belonged to has ended
 ├── ToolError
 │   ├── ToolNotFoundError (ValueError)
-│   ├── ToolExecutionError                   a direct call by name failed; holds the outcome
+│   ├── ToolExecutionError (RuntimeError)    a direct call by name failed; `kind` says how
 │   ├── ToolRemoteError                      a remote server answered with an error
 │   ├── CircuitOpenError
 │   └── DependencyError

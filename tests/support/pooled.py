@@ -9,7 +9,7 @@ from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ProviderE
 
 
 class Pooled(AsyncBaseProvider):
-    """Passes on what `model` says. A request takes one of `size` connections; closing one takes `closing` s."""
+    """Passes on what `model` says. A request takes one of `size` connections; `closing` s to close one."""
 
     def __init__(self, model: AsyncBaseProvider, *, size: int = 2, closing: float = 0.01) -> None:
         self._model = model

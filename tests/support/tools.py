@@ -1,9 +1,7 @@
 """Tools that keep a record of what they did, so that a test can hold a history against the truth."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 
@@ -74,5 +72,3 @@ class Gate:
     def __call__(self) -> None:
         self.entered.set()
         assert self.open.wait(10), "the test never opened the gate"
-
-

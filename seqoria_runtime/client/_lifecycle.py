@@ -1,0 +1,112 @@
+"""Owns the opening and closing of a client, and what it is made of while it is open.
+
+Knows nothing of turns or calls: `AsyncAIClient` adds them.
+"""
+
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.lowlevel import EventLoopToken
+
+from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
+from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime.models.errors import ClientStateError
+
+from ._root import Root
+from ._session import Session
+from ._stats import ClientStats, count
+from ._tool_sources import ToolSources
+from .settings import CheckedSettings
+
+
+class ClientLifecycle:
+    """A client as something that is entered, left and looked at."""
+
+    def __init__(self, settings: CheckedSettings) -> None:
+        self._settings = settings
+        self._tools = ToolSources(settings.toolboxes, settings.blocked_tools)
+        self._session: Session | None = None
+        self._entering = False
+        self._slots: tuple[EventLoopToken, Slots] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._session is not None or self._entering:
+            raise ClientStateError("the client is open already: enter it once and share it")
+        self._entering = True
+        try:
+            root = await Root.open()
+            try:
+                self._session = self._open_session(root)
+            except BaseException as exc:
+                await root.close(exc)
+                raise
+        finally:
+            self._entering = False
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        session = self._session
+        if session is None:
+            raise ClientStateError("the client is not open: there is nothing to leave")
+        _refuse_in_own_call(session)
+        session.root.check_leaving()
+        try:
+            await session.root.close(exc)
+        finally:
+            self._session = None
+            self._tools.clear()
+
+    def _open_session(self, root: Root) -> Session:
+        settings = self._settings
+        # An asyncio loop's own clock is what anyio's function would look up at every call.
+        clock = getattr(root.token.native_token, "time", anyio.current_time)
+        if self._slots is None or self._slots[0] != root.token:
+            self._slots = (root.token, Slots(settings.max_concurrency, clock))
+        execution = ExecutionSettings(
+            slots=self._slots[1],
+            now=clock,
+            tool_timeout=settings.tool_timeout,
+            abandoned_grace=settings.abandoned_grace,
+            registry=settings.registry,
+            allow_override=settings.allow_override,
+        )
+        self._tools.refresh()
+        if not settings.toolboxes:
+            settings.logger.warning("The client has no tools: it is LLM-only")
+        if settings.refresh_interval:
+            root.start_soon(self._refresh_for_ever)
+        return Session(root, settings.providers, lambda: self._tools.catalogue, execution)
+
+    async def _refresh_for_ever(self) -> None:
+        while True:
+            await anyio.sleep(self._settings.refresh_interval)
+            try:
+                self._tools.refresh()
+            except Exception:
+                self._settings.logger.warning("Refreshing the tools failed", exc_info=True)
+
+    def _require_session(self) -> Session:
+        if self._session is None or self._session.root.closing:
+            raise ClientStateError("the client is not open: use it inside 'async with client:'")
+        lease = current_lease.get()
+        if lease is not None:
+            lease.require_live()
+        return self._session
+
+    def stats(self) -> ClientStats:
+        """How many tool calls run, wait and are abandoned, by tool, and the limits. Awaits nothing."""
+        return count(
+            self._session.batches if self._session is not None else (),
+            self._slots[1] if self._slots is not None else None,
+            limit=self._settings.max_concurrency,
+            timeout=self._settings.tool_timeout,
+        )
+
+
+def _refuse_in_own_call(session: Session) -> None:
+    lease = current_lease.get()
+    if session.runs(lease):
+        raise ClientStateError("a tool cannot close the client that runs it")
