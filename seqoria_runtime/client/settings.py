@@ -1,12 +1,13 @@
 """Owns the options of a client: what they are, their defaults, and the checks that they pass."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from logging import Logger
-from types import MappingProxyType
 from typing import Any, Self
 
 from seqoria_runtime import _checks
+from seqoria_runtime._retry_policy import RetryPolicy
+from seqoria_runtime._retry_policy import RetryPolicy
 from seqoria_runtime.execution.parameters import ParameterRegistry
 from seqoria_runtime.providers._protocol import AsyncBaseProvider
 from seqoria_runtime.toolbox import LocalToolbox
@@ -96,10 +97,13 @@ class CheckedSettings:
     allow_override: bool
     blocked_tools: frozenset[str]
     refresh_interval: float
+    retry_policy: RetryPolicy
     abandoned_grace: float
     system_prompt: str
     logger: Logger
-    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    retry_policy: RetryPolicy
+    breaker_threshold: int
+    breaker_reset_after: float
 
 
 def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
@@ -113,8 +117,6 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
     limit = DEFAULT_MAX_CONCURRENCY
     if settings.max_concurrency is not None:
         limit = _checks.positive_int("max_concurrency", settings.max_concurrency)
-    _checks.positive_int("breaker_threshold", settings.breaker_threshold)
-    _checks.non_negative_seconds("breaker_reset_after", settings.breaker_reset_after)
     return CheckedSettings(
         providers=_providers(settings.providers),
         toolboxes=_toolboxes(settings.local_toolbox),
@@ -124,9 +126,13 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
         allow_override=_checks.boolean("allow_override", settings.allow_override),
         blocked_tools=_checks.names("blocked_tools", settings.blocked_tools),
         refresh_interval=_checks.non_negative_seconds("refresh_interval", settings.refresh_interval),
+        retry_policy=_retry_policy(settings.retry_policy),
         abandoned_grace=grace,
         system_prompt=_system_prompt(settings.system_prompt),
         logger=_logger(settings.logger, logger),
+        retry_policy=RetryPolicy.parse(settings.retry_policy),
+        breaker_threshold=_checks.positive_int("breaker_threshold", settings.breaker_threshold),
+        breaker_reset_after=_checks.non_negative_seconds("breaker_reset_after", settings.breaker_reset_after),
     )
 
 
@@ -159,6 +165,12 @@ def _registry(value: Any) -> ParameterRegistry | None:
     if isinstance(value, Mapping):
         return ParameterRegistry(value)
     raise TypeError(f"'param_registry' takes a ParameterRegistry or a mapping, not {type(value).__name__}")
+
+
+def _retry_policy(value: Any) -> RetryPolicy:
+    if value is not None and not isinstance(value, (RetryPolicy, Mapping)):
+        raise TypeError(f"'retry_policy' takes a RetryPolicy or a mapping, not {type(value).__name__}")
+    return RetryPolicy.parse(value)
 
 
 def _system_prompt(value: Any) -> str:

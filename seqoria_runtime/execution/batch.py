@@ -128,7 +128,9 @@ class Batch:
             return tool.validate(request.arguments, allow_override=self._allow_override)
         except ToolFailure as failure:
             return outcomes.error(request, failure.kind, str(failure))
-        except Exception as exc:  # noqa: BLE001 - validators run the application's own code
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as exc:  # noqa: BLE001 - validators run the application's own code
             return outcomes.raised(request, exc)
 
     def _publish(self, call: int, outcome: ToolCallOutcome) -> None:

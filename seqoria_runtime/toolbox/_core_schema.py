@@ -83,7 +83,8 @@ def reachable(root: Node, definitions: Definitions) -> Iterator[Node]:
 def hands_on_its_input(root: Node, definitions: Definitions) -> bool:
     """Tell whether a validated value may hold a list or dictionary that was in the input."""
     return any(
-        node["type"] not in _MAKES_NEW or node.get("extra_behavior") == "allow"
+        node["type"] not in _MAKES_NEW
+        or "allow" in {node.get("extra_behavior"), (node.get("config") or {}).get("extra_fields_behavior")}
         for node in reachable(root, definitions)
     )
 

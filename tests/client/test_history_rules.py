@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import histories
 
 from seqoria_runtime.client.history import (
     StepRecord,
@@ -26,7 +27,6 @@ from seqoria_runtime.models import (
     ToolMessages,
     UserMessage,
 )
-from support import histories
 
 QUESTION = UserMessage(content="q")
 PROMPT = "be kind"

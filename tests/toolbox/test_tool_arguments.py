@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, field_validator
 
 from seqoria_runtime._tools import Tool, ToolFailure
 from seqoria_runtime.toolbox import LocalToolbox
@@ -91,7 +91,7 @@ def test_the_words_of_an_applications_validator_are_told_bounded_and_redacted() 
     assert text.startswith(
         "Tool 'use' failed: 1 validation error for useArguments\nword\n  Value error, api_key=[REDACTED]"
     )
-    assert len(text) < 500
+    assert len(text) < 600
 
 
 def test_a_validator_that_crashes_is_that_calls_error_and_only_its_class_is_told() -> None:
@@ -132,15 +132,27 @@ def spoil(value: Any) -> Any:
 
 
 @pytest.mark.clause("C62")
-@pytest.mark.parametrize(
-    "annotation",
-    [Any, dict, list, dict[str, Any], list[dict[str, Any]] | dict[str, list[Any]], Box, Open, Sequence[Any],
-     Mapping[str, Any], object, None],
-)  # fmt: skip
 @pytest.mark.parametrize("hidden", [False, True], ids=["public", "with a hidden one"])
-@given(data=st.data())
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (None, {"a": [1]}),
+        (Any, [{"a": []}]),
+        (object, [{"a": []}]),
+        (dict, {"a": {"b": [1]}}),
+        (list, [[1], {"a": 1}]),
+        (dict[str, Any], {"a": {"b": [1]}}),
+        (list[dict[str, Any]] | dict[str, list[Any]], {"a": [[1], {}]}),
+        (Sequence[Any], [[1], {"a": 1}]),
+        (Mapping[str, Any], {"a": {"b": [1]}}),
+        (Box, {"items": [[1], {"a": 1}]}),
+        (Open, {"more": {"a": [1]}}),
+        (Annotated[list[int], PlainValidator(lambda value: value)], [1, [2]]),
+    ],
+    ids=repr,
+)
 def test_a_tool_may_change_its_arguments_and_the_request_stays_as_it_was(
-    annotation: Any, hidden: bool, data: st.DataObject
+    annotation: Any, value: Any, hidden: bool
 ) -> None:
     def use(value, user_id=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         spoil(value)
@@ -148,21 +160,10 @@ def test_a_tool_may_change_its_arguments_and_the_request_stays_as_it_was(
     if annotation is not None:
         use.__annotations__["value"] = annotation
     tool = tool_of(use, server_populated=["user_id"] if hidden else ())
-    leaves = st.none() | st.integers() | st.text()
-    tree = st.recursive(
-        leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
-    )
-    value = data.draw(
-        st.dictionaries(st.text(), tree) | st.lists(tree) | st.builds(lambda x: {"items": [x]}, tree)
-    )
     request = {"value": value}
     before = copy.deepcopy(request)
-    try:
-        prepared = tool.validate(request)
-    except ToolFailure:
-        assert annotation is not Any
-        return
-    tool.call(tool.complete(prepared, {"user_id": 1}) if hidden else prepared)
+    prepared = tool.validate(request)
+    tool.call(tool.complete(prepared, {"user_id": 1}))
     assert request == before
 
 
