@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from seqoria_runtime import _checks
 from seqoria_runtime._retry_policy import RetryPolicy
-from seqoria_runtime._retry_policy import RetryPolicy
 from seqoria_runtime.execution.parameters import ParameterRegistry
 from seqoria_runtime.providers._protocol import AsyncBaseProvider
 from seqoria_runtime.toolbox import LocalToolbox
@@ -101,7 +100,6 @@ class CheckedSettings:
     abandoned_grace: float
     system_prompt: str
     logger: Logger
-    retry_policy: RetryPolicy
     breaker_threshold: int
     breaker_reset_after: float
 
@@ -130,7 +128,6 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
         abandoned_grace=grace,
         system_prompt=_system_prompt(settings.system_prompt),
         logger=_logger(settings.logger, logger),
-        retry_policy=RetryPolicy.parse(settings.retry_policy),
         breaker_threshold=_checks.positive_int("breaker_threshold", settings.breaker_threshold),
         breaker_reset_after=_checks.non_negative_seconds("breaker_reset_after", settings.breaker_reset_after),
     )
