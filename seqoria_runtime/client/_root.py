@@ -79,10 +79,7 @@ class Root:
 
     def host(self, work: HostedWork[Any]) -> None:
         """Start a stream's work as a child of the root task group."""
-        if self.closing:
-            raise ClientStateError("the client is being closed: nothing new can be started on it")
-        if current_token() != self.token:
-            raise ClientStateError("the client belongs to the event loop that it was entered in")
+        self._require_open()
         self._hosted.add(work)
         work.variables.run(self._group.start_soon, self._run, work)
 
@@ -93,8 +90,7 @@ class Root:
     @contextmanager
     def in_caller(self, work: Stoppable) -> Generator[None]:
         """While open, `work` runs in its caller's task and is stopped when the client closes."""
-        if self.closing:
-            raise ClientStateError("the client is being closed: nothing new can be started on it")
+        self._require_open()
         self._in_callers[work] = None
         try:
             yield
@@ -102,6 +98,12 @@ class Root:
             del self._in_callers[work]
             if self._callers_left is not None and not self._in_callers:
                 self._callers_left.set()
+
+    def _require_open(self) -> None:
+        if self.closing:
+            raise ClientStateError("the client is being closed: nothing new can be started on it")
+        if current_token() != self.token:
+            raise ClientStateError("the client belongs to the event loop that it was entered in")
 
     async def _run(self, work: HostedWork[Any]) -> None:
         try:

@@ -32,7 +32,7 @@ from .history import StepRecord, TurnRecord
 
 StepEvent: TypeAlias = ChatChunk | ModelResponse
 
-_BUFFERED_EVENTS = 16
+_BUFFERED_EVENTS = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,9 +105,13 @@ class Turn:
     async def _ask(self, request: ModelRequest, channel: Channel[TurnEvent]) -> ModelResponse:
         if not self._options.stream and not self._options.keep_partial:
             return await generate_with_fallback(self._services.providers, request)
+        # Most deltas find room: they are handed over without a coroutine of their own.
+        plain = self._options.stream and not self._options.keep_partial
         async with aclosing(stream_with_fallback(self._services.providers, request)) as events:
             async for event in events:
-                if isinstance(event, ChatChunk):
+                if plain and isinstance(event, ChatChunk) and channel.has_room:
+                    channel.send_nowait(event)
+                elif isinstance(event, ChatChunk):
                     await self._pass_on(event, channel)
                 elif isinstance(event, (AssistantMessage, ToolCallRequestList)):
                     return event

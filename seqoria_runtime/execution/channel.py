@@ -30,12 +30,22 @@ class Channel(Generic[T]):
         self._closed = False
         self._takes = 0
 
+    @property
+    def has_room(self) -> bool:
+        """Whether `send` would not wait."""
+        return len(self._items) < self._limit
+
+    @property
+    def ready(self) -> bool:
+        """Whether an event can be taken without waiting, and without leaving other tasks out for long."""
+        return bool(self._items) and self._takes < _TAKES_PER_CHECKPOINT
+
     async def send(self, event: T, on_taken: Callable[[], None] | None = None) -> None:
         """Hand over an event; waits while the buffer is full. A cancelled caller has sent nothing.
 
         `on_taken` is called in the consumer's task as it takes the event.
         """
-        while len(self._items) >= self._limit:
+        while not self.has_room:
             self._room = Event()
             await self._room.wait()
         self.send_nowait(event, on_taken)
@@ -66,7 +76,6 @@ class Channel(Generic[T]):
 
     async def wait(self) -> bool:
         """Wait until there is an event to take (true), or there will be none any more (false)."""
-        self._takes += 1
         if self._takes >= _TAKES_PER_CHECKPOINT:
             self._takes = 0
             await checkpoint()
@@ -82,6 +91,7 @@ class Channel(Generic[T]):
 
     def take(self) -> T:
         """Take the next event; there has to be one."""
+        self._takes += 1
         event, on_taken = self._items.popleft()
         if self._room is not None:
             self._room.set()

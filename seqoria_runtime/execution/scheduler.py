@@ -210,6 +210,7 @@ class Scheduler:
             call, request, tool, prepared = started
             outcome = await runner.run(request, tool, prepared, worker.slot, scope)
             if not runner.slot_kept:
+                self._lane.lose()
                 worker.slot = None
             self._batch.settle(call, outcome)
             if self._must_pass_on(worker.slot):

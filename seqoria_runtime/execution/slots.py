@@ -73,11 +73,15 @@ class CallLease:
 
 
 class Lane:
-    """One batch's place at the slots; all its calls wait as one, so that batches are served in turn."""
+    """One batch's place at the slots; all its calls wait as one, so that batches are served in turn.
 
-    __slots__ = ("_lease", "_queued", "_slots", "_waiter")
+    `held` counts the slots that the batch's workers hold.
+    """
+
+    __slots__ = ("_lease", "_queued", "_slots", "_waiter", "held")
 
     def __init__(self, slots: "Slots", waiter: Waiter, lease: CallLease | None) -> None:
+        self.held = 0
         self._slots = slots
         self._waiter = waiter
         self._lease = lease
@@ -92,8 +96,12 @@ class Lane:
         lease = self._lease
         if lease is not None and not lease.lent and not lease.ended:
             lease.lent = True
+            self.held += 1
             return Slot(lease)
-        return self._slots.take_free()
+        slot = self._slots.take_free()
+        if slot is not None:
+            self.held += 1
+        return slot
 
     def wait(self) -> None:
         """Ask for one slot; the waiter is told when it has it. Asking twice is asking once."""
@@ -107,29 +115,41 @@ class Lane:
             self._lease.waiting.append(self)
 
     def keep(self, slot: Slot) -> bool:
-        """Whether the batch may run its next call in this slot.
+        """Whether the batch may run its next call in this slot; that counts as its turn.
 
-        It may not where another batch waits for one: the slot is then still held, to be passed on.
+        It may not where another batch's turn has come: the slot is then still held, to be passed on.
         """
         if slot.lender is None:
-            return self._slots.no_other_waits(self)
+            return self._slots.keeps(self)
         waiting = slot.lender.waiting
         return not slot.lender.ended and (not waiting or (len(waiting) == 1 and self._queued))
 
     def pass_on(self, slot: Slot) -> None:
         """Give a slot to the batch whose turn it is, and ask for another behind all that wait now."""
         self._leave_queues()
+        self.held -= 1
         self.wait()
         self._slots.release(slot)
 
     def release(self, slot: Slot) -> None:
         """Give a slot back; it goes to the batch whose turn it is."""
+        self.lose()
         self._slots.release(slot)
+
+    def lose(self) -> None:
+        """Take note that a slot stays with what its call left behind."""
+        self.held -= 1
+        if self._queued and not self.held:
+            self._leave_queues()
+            self.wait()
 
     def offer(self, slot: Slot) -> bool:
         """Hand over a slot that was asked for, if it is still wanted (called by the slots)."""
         self._leave_queues()
-        return self._waiter.slot_offered(slot)
+        self.held += 1
+        taken = self._waiter.slot_offered(slot)
+        self.held -= not taken
+        return taken
 
     def tell_stuck(self) -> None:
         self._waiter.slots_stuck()
@@ -166,7 +186,8 @@ class Slots:
         self.total = total
         self._now = now
         self._free = [Slot() for _ in range(total)]
-        self._queue: dict[Lane, None] = {}
+        self._without: dict[Lane, None] = {}
+        self._with_some: dict[Lane, None] = {}
         self._abandoned: dict[Slot, str] = {}
         self._blocked: Counter[Slot] = Counter()
         self.stuck_since: float | None = None
@@ -186,20 +207,33 @@ class Slots:
         return self._free.pop() if self._free else None
 
     def enqueue(self, lane: Lane) -> None:
-        self._queue[lane] = None
+        (self._with_some if lane.held else self._without)[lane] = None
 
     def dequeue(self, lane: Lane) -> None:
-        self._queue.pop(lane, None)
+        self._without.pop(lane, None)
+        self._with_some.pop(lane, None)
 
-    def no_other_waits(self, lane: Lane) -> bool:
-        return not self._queue or (len(self._queue) == 1 and lane in self._queue)
+    def keeps(self, lane: Lane) -> bool:
+        """Whether the next slot would be this lane's, which has just used one; it then goes to the end.
+
+        Batches that hold no slot come first, so that nobody is overtaken twice while it holds none.
+        """
+        if self._without:
+            return False
+        if lane.held == 1 or not self._with_some:
+            return True
+        if next(iter(self._with_some)) is not lane:
+            return False
+        del self._with_some[lane]
+        self._with_some[lane] = None
+        return True
 
     def release(self, slot: Slot) -> None:
         """Give a slot back, to the batch whose turn it is or to the call that lent it."""
         lender = slot.lender
         if lender is None:
-            while self._queue:
-                if next(iter(self._queue)).offer(slot):
+            while queue := self._without or self._with_some:
+                if next(iter(queue)).offer(slot):
                     return
             self._free.append(slot)
             return
@@ -249,5 +283,5 @@ class Slots:
         self._blocked[slot.root] += 1
         if len(self._blocked) == self.total and self.stuck_since is None:
             self.stuck_since = self._now()
-            for lane in tuple(self._queue):
+            for lane in (*self._without, *self._with_some):
                 lane.tell_stuck()

@@ -29,6 +29,9 @@ class HostedStream(Generic[T]):
     async def __anext__(self) -> T:
         if self._iterating:
             raise RuntimeError(f"{self._work.name} is being iterated by another task already")
+        work = self._work
+        if work.channel.ready and not self._closed and work.reason != "client closed":
+            return work.channel.take()
         self._iterating = True
         try:
             return await self._next()

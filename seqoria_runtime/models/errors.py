@@ -5,6 +5,10 @@ SeqoriaError
 │   └── ClientClosedError                    it closed under a stream or a batch
 ├── TurnInProgressError (RuntimeError)       the history list has a live turn already
 ├── CallEndedError (RuntimeError)            the tool call that this work belonged to has ended
+├── MissingExtraError (ImportError)          an optional part of the package is not installed
+├── MCPServerError                           what goes wrong with a remote server; `server` names it
+│   ├── MCPConnectionError                   it cannot be reached, or was lost
+│   └── MCPRequestError                      it answered a request with an error
 ├── ToolError
 │   ├── ToolNotFoundError (ValueError)
 │   ├── ToolExecutionError (RuntimeError)    a direct call by name failed; `kind` says how
@@ -45,8 +49,12 @@ __all__ = [
     "DependencyError",
     "InvalidRequestError",
     "LLMError",
+    "MCPConnectionError",
+    "MCPRequestError",
+    "MCPServerError",
     "MaxRetriesExceededError",
     "MissingCredentialsError",
+    "MissingExtraError",
     "ModelNotFoundError",
     "OverloadedError",
     "PermissionDeniedError",
@@ -84,6 +92,34 @@ class TurnInProgressError(SeqoriaError, RuntimeError):
 
 class CallEndedError(SeqoriaError, RuntimeError):
     """Work that a tool call started tried to use the client after that call had ended."""
+
+
+class MissingExtraError(SeqoriaError, ImportError):
+    """What was asked for needs an extra of this package that is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} need an extra: pip install 'seqoria-runtime[{extra}]'")
+        self.extra = extra
+
+
+class MCPServerError(SeqoriaError):
+    """Root of the errors of remote servers; `server` is the server's name."""
+
+    def __init__(self, message: str, *, server: str) -> None:
+        super().__init__(message)
+        self.server = server
+
+
+class MCPConnectionError(MCPServerError):
+    """The server cannot be reached, did not get through its handshake, or was lost in mid request."""
+
+
+class MCPRequestError(MCPServerError):
+    """The server answered a request with an error; `code` is the protocol's, where there is one."""
+
+    def __init__(self, message: str, *, server: str, code: int | None = None) -> None:
+        super().__init__(message, server=server)
+        self.code = code
 
 
 class ToolError(SeqoriaError):

@@ -64,36 +64,35 @@ class ChatAnswer:
     def take(self, kind: str, event: dict[str, Any]) -> Sequence[ProviderEvent]:
         if kind == "error" or event.get("error") or event.get("object") == "error":
             raise failure_of_event(event, model=self._asked_model)
-        choices = event.get("choices")
         usage = event.get("usage")
         if usage:
             self._usage = _checked(usage, dict, "usage")
-        if not choices:
+        choices = event.get("choices")
+        choice = self._chosen(choices) if choices else None
+        if choice is None:
             return _NOTHING
-        choice = self._chosen(_checked(choices, list, "choices"))
-        return _NOTHING if choice is None else self._take_choice(choice, event)
+        if self._model is None:
+            self._model = _string(event.get("model"), "model") or self._asked_model
+        reason = choice.get("finish_reason")
+        if reason:
+            self._reason = str(reason).lower()
+            self.complete = True
+        delta = choice.get("delta")
+        return self._take_delta(delta) if delta else _NOTHING
 
-    def _chosen(self, choices: list[Any]) -> dict[str, Any] | None:
+    def _chosen(self, choices: Any) -> dict[str, Any] | None:
+        """Give the choice that is read, the first one seen; `None` where it has no part in this event."""
+        if choices.__class__ is not list:
+            raise MalformedAnswerError(f"choices is {type(choices).__name__}, not list")
         for choice in choices:
             if choice is None:
                 continue
             index = _checked(choice, dict, "choice").get("index")
             if not self._begun:
-                self._choice = index
+                self._begun, self._choice = True, index
             if index == self._choice:
-                return choice  # type: ignore[no-any-return]  # checked one line above
+                return choice  # type: ignore[no-any-return]  # checked two lines above
         return None
-
-    def _take_choice(self, choice: dict[str, Any], event: dict[str, Any]) -> Sequence[ProviderEvent]:
-        self._begun = True
-        if self._model is None:
-            self._model = _string(event.get("model"), "model") or None
-        delta = choice.get("delta")
-        reason = choice.get("finish_reason")
-        if reason:
-            self._reason = str(reason).lower()
-            self.complete = True
-        return self._take_delta(_checked(delta, dict, "delta")) if delta else _NOTHING
 
     def take_whole(self, body: dict[str, Any]) -> Sequence[ProviderEvent]:
         choices = body.get("choices")
@@ -105,8 +104,8 @@ class ChatAnswer:
         self.complete = True
         return events
 
-    def _take_delta(self, delta: dict[str, Any]) -> Sequence[ProviderEvent]:
-        content = delta.get("content")
+    def _take_delta(self, delta: Any) -> Sequence[ProviderEvent]:
+        content = _checked(delta, dict, "delta").get("content")
         # Most deltas hold text and nothing else, or repeat the role beside it.
         if content.__class__ is str and len(delta) == 1 + ("role" in delta):
             return self._text_event(content, "")
@@ -184,7 +183,7 @@ class ChatAnswer:
         return AssistantMessage(
             content="".join(self._text),
             thinking="".join(self._thinking) or None,
-            model=self._model or self._asked_model,
+            model=self._model,
             usage=usage,
             finish_reason=self._finish_reason(),
             response_id=response_id,

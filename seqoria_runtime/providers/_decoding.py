@@ -53,7 +53,8 @@ class EventStreamDecoder:
 
     def _take(self, frames: list[ServerSentEvent]) -> Sequence[ProviderEvent]:
         if len(frames) == 1:
-            return self._take_one(*frames[0])
+            kind, data = frames[0]
+            return self._take_one(kind, data)
         events: list[ProviderEvent] = []
         for kind, data in frames:
             events += self._take_one(kind, data)
@@ -65,35 +66,35 @@ class EventStreamDecoder:
         try:
             event = parse_strict(data)
         except ValueError:
-            if data.strip() == _DONE:
-                self.ended = True
-                self._answer.end()
+            event = self._parsed_odd(kind, data)
+            if event is None:
                 return _NOTHING
-            return self._take_odd(kind, data)
-        return self._hand_over(kind, event, data)
-
-    def _take_odd(self, kind: str, data: bytes) -> Sequence[ProviderEvent]:
         try:
-            event = parse_with_halves(data)
-        except ValueError as error:
-            if kind == "error":
-                return self._hand_over(kind, {"error": data.decode("utf-8", "replace")}, data)
-            # An event of an unknown type may hold anything; only the answer's own must be JSON.
-            if kind not in {"", "message"}:
-                return _NOTHING
-            return self._fail(_malformed("stream event", str(error), data))
-        self._answer.expect_halves()
-        return self._hand_over(kind, event, data)
-
-    def _hand_over(self, kind: str, event: Any, data: bytes) -> Sequence[ProviderEvent]:
-        try:
-            if type(event) is dict:
+            if event.__class__ is dict:
                 return self._answer.take(kind, event)
             raise MalformedAnswerError("not an object")
         except MalformedAnswerError as error:
             return self._fail(_malformed("stream event", str(error), data))
         except LLMError as error:
             return self._fail(error)
+
+    def _parsed_odd(self, kind: str, data: bytes) -> Any:
+        """Read what is no strict JSON; `None` where there is nothing to hand on."""
+        if data.strip() == _DONE:
+            self.ended = True
+            self._answer.end()
+            return None
+        try:
+            event = parse_with_halves(data)
+        except ValueError as error:
+            if kind == "error":
+                return {"error": data.decode("utf-8", "replace")}
+            # An event of an unknown type may hold anything; only the answer's own must be JSON.
+            if kind in {"", "message"}:
+                self._fail(_malformed("stream event", str(error), data))
+            return None
+        self._answer.expect_halves()
+        return event
 
     def _fail(self, error: LLMError) -> Sequence[ProviderEvent]:
         self._failure = error

@@ -4,17 +4,16 @@ Does no I/O and knows nothing of JSON or of any provider. Lines end at LF, CR or
 else; data stays bytes, so that whoever reads it can insist on UTF-8.
 """
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 _BOM = b"\xef\xbb\xbf"
+_EMPTY = len(b"data: \n\n")
 _MAX_EVENT_BYTES = 64 * 1024 * 1024
 
 
-class ServerSentEvent(NamedTuple):
-    """One event with data; `kind` is its `event:` field, empty where it has none."""
-
-    kind: str
-    data: bytes
+ServerSentEvent: TypeAlias = tuple[str, bytes]
+"""The `event:` field of one event, empty where it has none, and its data. A plain tuple, as one is
+made for every delta."""
 
 
 class SSEDecoder:
@@ -35,6 +34,8 @@ class SSEDecoder:
         """Give the events that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
         # Nearly every read is one whole event, or several, and needs no look at single lines.
         if self._at_boundary and data.endswith(b"\n\n") and b"\r" not in data:
+            if data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2:
+                return [("", data[6:-2])] if len(data) > _EMPTY else []
             return self._feed_blocks(data[:-2].split(b"\n\n"))
         return self._feed_lines(data)
 
@@ -43,7 +44,7 @@ class SSEDecoder:
         for block in blocks:
             if block.startswith(b"data: ") and b"\n" not in block:
                 if block != b"data: ":
-                    events.append(ServerSentEvent("", block[6:]))
+                    events.append(("", block[6:]))
             else:
                 events += self._feed_lines(block + b"\n\n")
         return events
@@ -91,4 +92,4 @@ class SSEDecoder:
     def _dispatch(self) -> ServerSentEvent | None:
         kind, data = self._kind, b"\n".join(self._data)
         self._kind, self._data, self._size = "", [], 0
-        return ServerSentEvent(kind, data) if data else None
+        return (kind, data) if data else None

@@ -65,7 +65,9 @@ def _filled(field: Node, name: str) -> Node:
     schema = _wrapped(field["schema"], _fill(field, name))
     metadata = {**(field.get("metadata") or {}), _HIDDEN_FIELD: True}
     with_default = core_schema.with_default_schema(schema, default=FillField.default, validate_default=True)
-    return _renamed({**field, "schema": with_default, "metadata": metadata})
+    # A field of a typed dictionary cannot be required and have a default.
+    optional = {"required": False} if "required" in field else {}
+    return _renamed({**field, **optional, "schema": with_default, "metadata": metadata})
 
 
 def _fill(field: Node, name: str) -> FillField:

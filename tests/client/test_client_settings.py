@@ -82,11 +82,9 @@ def test_a_client_without_a_provider_is_refused(nothing: Any) -> None:
 @pytest.mark.parametrize("wrong", ["acme", [None], [model(), object()], ScriptedProvider, {"acme": model()}])
 @pytest.mark.parametrize("through_settings", [False, True])
 def test_what_is_no_asynchronous_provider_is_refused(wrong: Any, through_settings: bool) -> None:
+    options = {"settings": ClientSettings(providers=wrong)} if through_settings else {"providers": wrong}
     with pytest.raises(TypeError, match="requires async providers"):
-        if through_settings:
-            AsyncAIClient(settings=ClientSettings(providers=wrong))
-        else:
-            AsyncAIClient(wrong)
+        AsyncAIClient(**options)
 
 
 @pytest.mark.clause("C1")

@@ -148,6 +148,19 @@ def test_the_ready_call_with_the_longest_chain_of_dependents_goes_first() -> Non
     assert take_all(planner) == [4, 3]
 
 
+@pytest.mark.clause("C48")
+@pytest.mark.parametrize("dependents", ["leaf branch end", "branch leaf end", "end leaf branch"])
+def test_of_several_chains_behind_a_call_the_longest_counts(dependents: str) -> None:
+    after = {"leaf": ["root"], "branch": ["root"], "end": ["branch"]}
+    planner = Planner([
+        call("other"),
+        call("root"),
+        call("behind_other", after=["other"]),
+        *(call(name, after=after[name]) for name in dependents.split()),
+    ])
+    assert planner.take() == 1
+
+
 @pytest.mark.clause("C55")
 def test_a_call_that_was_refused_while_it_waited_is_neither_taken_nor_skipped_later() -> None:
     planner = Planner([call("a"), call("b", after=["a"]), call("c", after=["b"])])

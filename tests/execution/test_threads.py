@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from seqoria_runtime.execution.threads import (
+    Raised,
     Returned,
     ThreadCall,
     abandoned_threads,
@@ -187,6 +188,54 @@ async def test_on_exit_is_called_exactly_once_whichever_of_thread_and_cancellati
     await wait_for(lambda: len(exits) >= 200)
     await anyio.wait_all_tasks_blocked()
     assert len(exits) == 200
+
+
+class Lingering(ThreadCall[str]):
+    """A call whose thread, once it has noted its end, goes on only when its waiter has left."""
+
+    waiter_left = threading.Event()
+
+    @property
+    def _finished(self) -> bool:
+        return self.noted
+
+    @_finished.setter
+    def _finished(self, value: bool) -> None:
+        self.noted = value
+        if value:
+            assert self.waiter_left.wait(10)
+
+    @property
+    def reports_exit(self) -> bool:
+        """Whether the thread has yet to report its end to the loop."""
+        return self._report_exit is not None
+
+
+async def test_a_thread_and_a_waiter_that_both_see_the_other_gone_call_on_exit_once() -> None:
+    exits: list[int] = []
+    call = Lingering(lambda: "value", on_exit=lambda: exits.append(1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(call.run)
+        await wait_for(lambda: call.finished)
+        group.cancel_scope.cancel()
+    assert exits == [1]
+    call.waiter_left.set()
+    await wait_for(lambda: not call.reports_exit)
+    await anyio.wait_all_tasks_blocked()
+    assert exits == [1]
+
+
+async def test_stop_iteration_of_an_abandoned_thread_is_a_runtime_error_as_well() -> None:
+    gate = Gate()
+    call = ThreadCall(lambda: next(iter(gate() and ())))
+    async with anyio.create_task_group() as group:
+        group.start_soon(call.run)
+        await wait_for(gate.begun.is_set)
+        group.cancel_scope.cancel()
+    gate.open.set()
+    await wait_for(lambda: call.finished)
+    assert isinstance(call.outcome, Raised)
+    assert isinstance(call.outcome.error, RuntimeError)
 
 
 async def test_a_call_runs_only_once() -> None:

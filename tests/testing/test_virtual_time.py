@@ -92,6 +92,31 @@ def test_both_backends_read_the_same_times_to_the_last_bit(
     assert on_asyncio == on_trio
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(103.60691195457132, 249.22792790759829), (55.13916416629741, 121.53409605209164)],
+    ids=["the jump is rounded up", "the jump is rounded down"],
+)
+def test_a_jump_that_cannot_be_exact_is_the_same_on_both_backends(first: float, second: float) -> None:
+    assert first + (second - first) != second
+
+    async def trace() -> list[float]:
+        times: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            await anyio.sleep(seconds)
+            times.append(anyio.current_time())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(sleep, first)
+            group.start_soon(sleep, second)
+        return times
+
+    on_asyncio, on_trio = run_on_both(trace)
+    assert on_asyncio == on_trio
+    assert on_trio[1] >= second
+
+
 async def test_a_deadline_never_fires_early(anyio_backend_name: str) -> None:
     for delay in (0.1, 0.3, 3600.1, 1e8 / 3):
         with anyio.move_on_after(delay) as scope:
@@ -134,12 +159,14 @@ async def test_time_stands_still_while_a_thread_of_anyio_works() -> None:
 
 
 def test_time_stands_still_while_a_thread_of_asyncio_works() -> None:
-    async def main() -> float:
+    async def main() -> list[float]:
         async with asyncio.timeout(30):
             await asyncio.to_thread(nap)
-        return anyio.current_time()
+        times = [anyio.current_time()]
+        await anyio.sleep(30)
+        return [*times, anyio.current_time()]
 
-    assert run_virtual(main) == 0
+    assert run_virtual(main) == [0, 30]
 
 
 async def test_time_moves_while_a_thread_waits_for_the_loop_and_only_then() -> None:
@@ -147,6 +174,7 @@ async def test_time_moves_while_a_thread_waits_for_the_loop_and_only_then() -> N
 
     async def in_the_loop() -> None:
         async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep, 5)
             group.start_soon(anyio.sleep, 20)
         times.append(anyio.current_time())
 
@@ -174,6 +202,28 @@ async def test_a_task_that_a_thread_left_in_the_loop_does_not_let_time_move_for_
 
         await run_in_thread(tool)
         assert anyio.current_time() == 0
+
+
+async def test_a_thread_that_was_abandoned_while_it_waited_for_the_loop_does_not_hold_time() -> None:
+    called, may_end = threading.Event(), threading.Event()
+
+    async def in_the_loop() -> None:
+        called.set()
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(3)
+
+    def tool() -> None:
+        anyio.from_thread.run(in_the_loop)
+        may_end.wait(10)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run_in_thread, tool)
+        await anyio.to_thread.run_sync(called.wait)
+        group.cancel_scope.cancel()
+    await anyio.sleep(100)
+    assert anyio.current_time() == 100
+    may_end.set()
+    await wait_for_abandoned_threads()
 
 
 async def test_time_moves_while_an_abandoned_thread_works() -> None:
@@ -228,8 +278,11 @@ def test_a_deadlock_is_an_error_that_names_the_tasks_once_they_have_ended(backen
         async with anyio.create_task_group() as group:
             group.start_soon(wait_for_nothing, name="the waiter")
 
-    with pytest.raises(VirtualTimeDeadlock, match=r"the waiter: .*wait_for_nothing .*test_virtual_time.py"):
+    with pytest.raises(
+        VirtualTimeDeadlock, match=r"the waiter: .*wait_for_nothing .*test_virtual_time"
+    ) as caught:
         run_virtual(main, backend=backend)
+    assert str(caught.value).count("\n") == 2, "a line for each task and no other"
     assert ended == ["inner"]
 
 
@@ -290,7 +343,8 @@ def test_waiting_until_all_tasks_are_blocked_is_no_deadlock(backend: Backend) ->
     async def main() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(anyio.sleep_forever)
-            await anyio.wait_all_tasks_blocked()
+            for _ in range(3):
+                await anyio.wait_all_tasks_blocked()
             group.cancel_scope.cancel()
 
     run_virtual(main, backend=backend)

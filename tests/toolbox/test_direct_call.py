@@ -92,7 +92,8 @@ async def test_trusted_values_fill_hidden_parameters_at_every_depth(tools: Local
          r"Server-populated parameter 'user_id' is not valid \(string_unicode\)"),
         ("fail", {"kind": "lookup"}, None, LookupError, "lookup"),
         ("fail", {"kind": "stop"}, None, RuntimeError, "StopIteration"),
-        ("fail", {"kind": "bytes"}, None, ToolExecutionError, "Tool 'fail' failed: its result, of type bytes"),
+        ("fail", {"kind": "bytes"}, None, ToolExecutionError,
+         "Tool 'fail' failed: its result, of type bytes"),
     ],
 )  # fmt: skip
 async def test_what_goes_wrong_is_raised_to_the_caller(

@@ -1,0 +1,59 @@
+"""Owns the command line: which subcommands there are, and how their failures are told."""
+
+import io
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from ._command import INTERRUPTED, WRONG_USE, Command, CommandError
+from .chat import CHAT
+from .demo import DEMO
+
+PROGRAM = "seqoria-runtime"
+COMMANDS: Sequence[Command] = (DEMO, CHAT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, by default those of the process; give its exit code.
+
+    0 is success, 1 a failure, 2 a wrong use, 130 an interruption by Ctrl-C.
+    """
+    try:
+        parsed = _parser().parse_args(arguments)
+    except SystemExit as exit_:  # --help, --version, or arguments that argparse has complained about
+        return exit_.code if isinstance(exit_.code, int) else WRONG_USE
+    _never_fail_to_write()
+    try:
+        return _run(parsed)
+    except CommandError as error:
+        print(f"{PROGRAM} {parsed.command.name}: error: {error}", file=sys.stderr)
+        return WRONG_USE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(parsed: Namespace) -> int:
+    command: Command = parsed.command
+    if find_spec("rich") is None:
+        raise CommandError("rich is not installed: pip install 'seqoria-runtime[cli]'")
+    return command.run(parsed)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog=PROGRAM, description="Structured execution of tool-calling assistant turns.")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {version(PROGRAM)}")
+    subparsers = parser.add_subparsers(metavar="command", required=True)
+    for command in COMMANDS:
+        subparser = subparsers.add_parser(command.name, help=command.summary, description=command.summary)
+        command.add_arguments(subparser)
+        subparser.set_defaults(command=command)
+    return parser
+
+
+def _never_fail_to_write() -> None:
+    """Have characters that the terminal's encoding lacks written as `?`; a model may say anything."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

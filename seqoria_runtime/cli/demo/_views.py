@@ -1,0 +1,197 @@
+"""Shows a turn while it runs: as a picture that moves, or as lines where nothing can move.
+
+Knows the board and the chunks, and nothing of clients.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from seqoria_runtime.cli._text import Labelled, one_line, printable
+from seqoria_runtime.models import ChatChunk, ToolCallError, ToolCallResult
+
+from ._board import Board, Call
+from ._timeline import STYLES
+
+
+class View(Protocol):
+    """What is told of a turn, in the order of its events."""
+
+    def chunk(self, chunk: ChatChunk) -> None: ...
+
+    def moved_on(self, call: Call) -> None:
+        """A call began or settled, or its thread ended after that."""
+
+    def pause(self) -> None:
+        """What was shown so far is complete; something else comes next."""
+
+    def tick(self) -> None:
+        """A moment has passed."""
+
+
+def outcome_text(call: Call) -> str:
+    if isinstance(call.outcome, ToolCallResult):
+        return one_line(_compact(call.outcome.result))
+    if isinstance(call.outcome, ToolCallError):
+        text = one_line(call.outcome.error).removeprefix(f"Tool {call.name!r} ")
+        return text.removeprefix("failed: ").removeprefix("timed out ")
+    return ""
+
+
+def _compact(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False)
+    except ValueError:
+        return text
+
+
+def _paragraphs(thinking: str, text: str) -> RenderableType:
+    lines = []
+    if thinking:
+        lines.append(Labelled("thinking", printable(thinking), style="italic dim"))
+    if text:
+        lines.append(Labelled("assistant", printable(text), style="bold"))
+    return Group(*lines)
+
+
+class PlainView:
+    """A line for each thing that happens, in whole lines only."""
+
+    def __init__(self, console: Console, board: Board) -> None:
+        self._console = console
+        self._board = board
+        self._thinking = ""
+        self._text = ""
+        self._early: list[tuple[Call, Text]] = []
+        self._after_text: list[Text] = []
+
+    def chunk(self, chunk: ChatChunk) -> None:
+        self._thinking += chunk.thinking or ""
+        self._text += chunk.content
+
+    def moved_on(self, call: Call) -> None:
+        if call.thread_ended_at is not None and call.settled_at is not None:
+            line = _event(call, call.thread_ended_at, "thread", "has ended; its slot is free again")
+            self._after_text.append(line)
+            if not self._text:
+                self.pause()
+        elif call.started_at is not None and call.outcome is None:
+            after = f"after {', '.join(call.waits_for)}" if call.waits_for else ""
+            self._early.append((call, _event(call, call.started_at, "running", after)))
+        else:
+            self._print(_event(call, call.settled_at, call.state, outcome_text(call)))
+        self._print_started()
+
+    def pause(self) -> None:
+        if self._thinking or self._text:
+            self._console.print(_paragraphs(self._thinking, self._text))
+        self._thinking = self._text = ""
+        for line in self._after_text:
+            self._print(line)
+        self._after_text.clear()
+
+    def tick(self) -> None:
+        pass
+
+    def _print_started(self) -> None:
+        # A call begins a moment before the turn's consumer hears of the outcome that it waited for.
+        for call, line in list(self._early):
+            if not self._board.unsettled_before(call):
+                self.pause()
+                self._early.remove((call, line))
+                self._print(line)
+
+    def _print(self, line: Text) -> None:
+        self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def _event(call: Call, at: float | None, word: str, text: str) -> Text:
+    return Text(f"  {at or 0.0:5.2f} s  {call.name:<9} {word:<10} {text}".rstrip())
+
+
+class LiveView:
+    """Text that grows, and a table of the calls that changes in its place."""
+
+    def __init__(self, console: Console, board: Board) -> None:
+        self._console = console
+        self._board = board
+        self._live: Live | None = None
+        self._shown: Callable[[], RenderableType] | None = None
+        self._thinking = ""
+        self._text = ""
+        self._calls_shown = False
+        self._spinner = Spinner("dots" if not console.options.ascii_only else "line", style="cyan")
+
+    def chunk(self, chunk: ChatChunk) -> None:
+        self._open(self._paragraphs)
+        self._thinking += chunk.thinking or ""
+        self._text += chunk.content
+        self.tick()
+
+    def moved_on(self, call: Call) -> None:
+        if call.thread_ended_at is None or self._shown == self._calls:
+            self._open(self._calls)
+            self.tick()
+
+    def pause(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+        self._live = self._shown = None
+        self._thinking = self._text = ""
+
+    def tick(self) -> None:
+        if self._live is not None:
+            self._live.refresh()
+
+    def _open(self, shown: Callable[[], RenderableType]) -> None:
+        if self._shown != shown:
+            self.pause()
+            if shown == self._calls or self._calls_shown:
+                self._console.print()
+            self._calls_shown = shown == self._calls
+            self._shown = shown
+            self._live = Live(console=self._console, auto_refresh=False, get_renderable=shown)
+            self._live.start()
+
+    def _paragraphs(self) -> RenderableType:
+        return _paragraphs(self._thinking, self._text)
+
+    def _calls(self) -> RenderableType:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True, header_style="dim")
+        table.add_column("call", no_wrap=True)
+        table.add_column("waits for", no_wrap=True, min_width=24)
+        table.add_column("state", no_wrap=True, min_width=9)
+        table.add_column("", width=1)
+        table.add_column("time", no_wrap=True, min_width=6, justify="right")
+        table.add_column("what came of it", no_wrap=True, overflow="ellipsis", ratio=1)
+        for call in self._board.calls.values():
+            table.add_row(*self._row(call))
+        return table
+
+    def _row(self, call: Call) -> list[RenderableType]:
+        unsettled = self._board.unsettled_before(call)
+        waits_for = Text(", ").join(
+            Text(name, style="" if name in unsettled else "dim") for name in call.waits_for
+        )
+        if call.state == "waiting" and not unsettled:
+            waits_for = Text("a slot")
+        return [
+            Text(call.name),
+            waits_for,
+            Text(call.state, style=STYLES.get(call.state, "")),
+            self._spinner if call.state == "running" else "",
+            Text(self._time(call)),
+            Text(outcome_text(call), style="dim"),
+        ]
+
+    def _time(self, call: Call) -> str:
+        if call.started_at is None:
+            return ""
+        end = self._board.now if call.settled_at is None else call.settled_at
+        return f"{end - call.started_at:.2f} s"
