@@ -23,14 +23,14 @@ def step_message(content: Any) -> UserMessage | None:
     """The user message of a single step: none, text, or content blocks."""
     if content is None:
         return None
-    return UserMessage(
-        content=content if isinstance(content, str) else _blocks("append_user_message", content)
-    )
+    if isinstance(content, str):
+        return UserMessage(content=content)
+    return UserMessage(content=_blocks("append_user_message", content, or_else="text or "))
 
 
-def _blocks(name: str, content: Any) -> list[dict[str, Any]]:
+def _blocks(name: str, content: Any, *, or_else: str = "") -> list[dict[str, Any]]:
     if not isinstance(content, list) or not content or not all(isinstance(block, dict) for block in content):
-        raise TypeError(f"{name!r} must be a non-empty list of content blocks (dictionaries)")
+        raise TypeError(f"{name!r} must be {or_else}a non-empty list of content blocks (dictionaries)")
     return content
 
 

@@ -32,7 +32,7 @@ from .history import StepRecord, TurnRecord
 
 StepEvent: TypeAlias = ChatChunk | ModelResponse
 
-_BUFFERED_EVENTS = 64
+_BUFFERED_EVENTS = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ the clock that it is given.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Protocol
 
 from seqoria_runtime.models.errors import CallEndedError
@@ -214,26 +215,25 @@ class Slots:
         self._with_some.pop(lane, None)
 
     def keeps(self, lane: Lane) -> bool:
-        """Whether the next slot would be this lane's, which has just used one; it then goes to the end.
-
-        Batches that hold no slot come first, so that nobody is overtaken twice while it holds none.
-        """
+        """Whether the next slot would be this lane's, which has just used one of those that it holds."""
         if self._without:
             return False
-        if lane.held == 1 or not self._with_some:
+        if len(self._with_some) == (lane in self._with_some):
             return True
-        if next(iter(self._with_some)) is not lane:
-            return False
-        del self._with_some[lane]
-        self._with_some[lane] = None
-        return True
+        return all(other.held >= lane.held for other in self._with_some)
+
+    def _next(self) -> Lane | None:
+        # Those that hold none come first, so that none of them is overtaken twice by the same batch.
+        if self._without:
+            return next(iter(self._without))
+        return min(self._with_some, key=attrgetter("held"), default=None)
 
     def release(self, slot: Slot) -> None:
         """Give a slot back, to the batch whose turn it is or to the call that lent it."""
         lender = slot.lender
         if lender is None:
-            while queue := self._without or self._with_some:
-                if next(iter(queue)).offer(slot):
+            while (lane := self._next()) is not None:
+                if lane.offer(slot):
                     return
             self._free.append(slot)
             return

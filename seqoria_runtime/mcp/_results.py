@@ -10,6 +10,7 @@ from typing import Any
 from seqoria_runtime._redaction import bounded
 
 NOTHING = "Tool executed successfully."
+ANNOTATIONS_KEY = "seqoria-runtime/annotations"
 NO_MESSAGE = "the tool reported an error without a message"
 
 _MAX_LABEL = 200
@@ -97,3 +98,50 @@ def _note(*parts: str) -> str:
 def _rest(parts: Iterable[str]) -> str:
     text = ", ".join(bounded(part, _MAX_LABEL) for part in parts)
     return f": {text}" if text else ""
+
+
+def readable(method: str, result: dict[str, Any]) -> dict[str, Any]:
+    """A result in a form that strict models of the protocol take, with nothing lost that is of use.
+
+    A call's content becomes text blocks. Tools without a name or a schema are left out; annotations
+    are kept whole under `ANNOTATIONS_KEY` in `_meta`, since the models drop what they do not know.
+    """
+    if method not in {"tools/call", "tools/list"}:
+        return result
+    result = {"resultType": "complete", **result}
+    if not isinstance(result.get("_meta", {}), dict):
+        del result["_meta"]
+    if method == "tools/list":
+        tools = result.get("tools")
+        listed = tools if isinstance(tools, list) else []
+        result["tools"] = [_with_annotations(tool) for tool in listed if _usable(tool)]
+    elif result["resultType"] == "complete":
+        result["content"] = [{"type": "text", "text": text} for text in content_texts(result)]
+        if not isinstance(result.get("structuredContent", {}), dict):
+            _make_text_of_structured(result)
+    return result
+
+
+def _make_text_of_structured(result: dict[str, Any]) -> None:
+    """Put structured content that is no object, which older revisions do not know, into the text."""
+    text = structured_text(result)
+    del result["structuredContent"]
+    if text is not None and not result["content"]:
+        result["content"] = [{"type": "text", "text": text}]
+
+
+def _usable(tool: Any) -> bool:
+    return (
+        isinstance(tool, dict)
+        and isinstance(tool.get("name"), str)
+        and bool(tool["name"])
+        and isinstance(tool.get("inputSchema"), dict)
+    )
+
+
+def _with_annotations(tool: dict[str, Any]) -> dict[str, Any]:
+    annotations = tool.get("annotations")
+    if not isinstance(annotations, dict):
+        return {name: value for name, value in tool.items() if name != "annotations"}
+    meta = tool.get("_meta")
+    return {**tool, "_meta": {**(meta if isinstance(meta, dict) else {}), ANNOTATIONS_KEY: annotations}}

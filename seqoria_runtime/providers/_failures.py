@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from seqoria_runtime._redaction import bounded, redact
+from seqoria_runtime._retry_after import parse_retry_after
 from seqoria_runtime.models.errors import (
     AuthenticationError,
     ContentFilterError,
@@ -28,8 +29,6 @@ from seqoria_runtime.models.errors import (
     RateLimitError,
     ServerError,
 )
-
-from ._retry_after import parse_retry_after
 
 _MAX_MESSAGE = 1200
 _FAILED_STATUS = re.compile(r"[45]\d\d", re.ASCII)

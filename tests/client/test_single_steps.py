@@ -170,8 +170,8 @@ async def test_a_streamed_step_settles_as_it_is_read_or_closed() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"append_user_message": 3}, "'append_user_message' must be a non-empty list of content blocks"),
-        ({"append_user_message": []}, "'append_user_message' must be a non-empty list of content blocks"),
+        ({"append_user_message": 3}, "'append_user_message' must be text or a non-empty list"),
+        ({"append_user_message": []}, "'append_user_message' must be text or a non-empty list"),
         ({"use_tools": 1}, "'use_tools' must be True or False"),
         ({"tool_choice": None}, "'tool_choice' must be"),
         ({"model": 3}, "'model' must be a model's name"),

@@ -1,7 +1,7 @@
 """Plays the demo: opens a client on the scripted model, runs the turn and shows it."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,12 +66,13 @@ async def play(console: Console, pace: Pace, animated: bool) -> int:
             view.pause()
             group.cancel_scope.cancel()
     glyphs = ASCII if console.options.ascii_only else BLOCKS
-    _section(console, f"Who waited and who ran ({SLOTS} slots; calls that others wait for go first)")
-    console.print(timeline(board, width=min(console.width, _WIDEST), glyphs=glyphs), no_wrap=True)
-    _section(console, "A hidden parameter: user_id comes from the application's context")
-    _print(console, hidden_parameter(model.requests[0], board.calls["profile"]))
-    _section(console, "The history, which is the application's own list")
-    _print(console, [*history_summary(history), usage(history[-1])])
+    picture = timeline(board, width=min(console.width, _WIDEST), glyphs=glyphs)
+    _section(console, f"Who waited and who ran ({SLOTS} slots; calls that others wait for go first)", picture)
+    hidden = hidden_parameter(model.requests[0], board.calls["profile"])
+    _section(console, "A hidden parameter: user_id comes from the application's context", *hidden)
+    left = (*history_summary(history), usage(history[-1]))
+    _section(console, "The history, which is the application's own list", *left)
+    console.print(Text("With a real model: seqoria-runtime chat --base-url URL --model NAME", style="dim"))
     return SUCCESS
 
 
@@ -94,11 +95,8 @@ async def _tick(view: View) -> None:
         view.tick()
 
 
-def _section(console: Console, title: str) -> None:
-    console.print()
+def _section(console: Console, title: str, *lines: RenderableType) -> None:
     console.print(Text(title, style="bold"))
-
-
-def _print(console: Console, lines: Iterable[RenderableType]) -> None:
     for line in lines:
         console.print(line)
+    console.print()

@@ -70,6 +70,7 @@ class PlainView:
         self._text = ""
         self._early: list[tuple[Call, Text]] = []
         self._after_text: list[Text] = []
+        self._lines_shown = False
 
     def chunk(self, chunk: ChatChunk) -> None:
         self._thinking += chunk.thinking or ""
@@ -91,10 +92,14 @@ class PlainView:
     def pause(self) -> None:
         if self._thinking or self._text:
             self._console.print(_paragraphs(self._thinking, self._text))
+            self._console.print()
         self._thinking = self._text = ""
         for line in self._after_text:
             self._print(line)
         self._after_text.clear()
+        if self._lines_shown:
+            self._console.print()
+        self._lines_shown = False
 
     def tick(self) -> None:
         pass
@@ -108,6 +113,7 @@ class PlainView:
                 self._print(line)
 
     def _print(self, line: Text) -> None:
+        self._lines_shown = True
         self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
 
 
@@ -123,40 +129,44 @@ class LiveView:
         self._board = board
         self._live: Live | None = None
         self._shown: Callable[[], RenderableType] | None = None
+        self._wanted: Callable[[], RenderableType] | None = None
         self._thinking = ""
         self._text = ""
-        self._calls_shown = False
         self._spinner = Spinner("dots" if not console.options.ascii_only else "line", style="cyan")
 
     def chunk(self, chunk: ChatChunk) -> None:
-        self._open(self._paragraphs)
+        self._wanted = self._paragraphs
         self._thinking += chunk.thinking or ""
         self._text += chunk.content
         self.tick()
 
     def moved_on(self, call: Call) -> None:
-        if call.thread_ended_at is None or self._shown == self._calls:
-            self._open(self._calls)
-            self.tick()
+        # Drawn at the next tick: that takes a while, and calls are just being started.
+        if call.thread_ended_at is None:
+            self._wanted = self._calls
 
     def pause(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-        self._live = self._shown = None
+        self._show(self._wanted)
+        self._show(None)
+        self._wanted = None
         self._thinking = self._text = ""
 
     def tick(self) -> None:
+        self._show(self._wanted)
         if self._live is not None:
             self._live.refresh()
 
-    def _open(self, shown: Callable[[], RenderableType]) -> None:
-        if self._shown != shown:
-            self.pause()
-            if shown == self._calls or self._calls_shown:
-                self._console.print()
-            self._calls_shown = shown == self._calls
-            self._shown = shown
-            self._live = Live(console=self._console, auto_refresh=False, get_renderable=shown)
+    def _show(self, wanted: Callable[[], RenderableType] | None) -> None:
+        if self._shown == wanted:
+            return
+        if self._live is not None:
+            self._live.stop()
+            self._console.print()
+        self._live = (
+            None if wanted is None else Live(console=self._console, auto_refresh=False, get_renderable=wanted)
+        )
+        self._shown = wanted
+        if self._live is not None:
             self._live.start()
 
     def _paragraphs(self) -> RenderableType:

@@ -1,0 +1,53 @@
+"""Owns what Ctrl-C does: the first one stops what runs, the next one leaves the program at once."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import anyio
+from anyio.abc import TaskStatus
+
+from seqoria_runtime.cli._command import INTERRUPTED
+
+
+class Interrupts:
+    """At most one thing can be interrupted at a time."""
+
+    def __init__(self) -> None:
+        self._scope: anyio.CancelScope | None = None
+        self._on_stop: Callable[[], None] = _ignore
+
+    async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Receive the signal until cancelled; has begun when the status says so."""
+        if sys.platform == "win32":
+            task_status.started()  # asyncio receives no signals there: Ctrl-C ends the program
+            return
+        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+            task_status.started()
+            async for _ in signals:
+                self._interrupt()
+
+    @contextmanager
+    def interruptible(self, on_stop: Callable[[], None] | None = None) -> Generator[anyio.CancelScope]:
+        """While open, Ctrl-C cancels this scope, and `on_stop` is called."""
+        with anyio.CancelScope() as scope:
+            self._scope, self._on_stop = scope, on_stop or _ignore
+            try:
+                yield scope
+            finally:
+                self._scope = None
+
+    def _interrupt(self) -> None:
+        if self._scope is None or self._scope.cancel_called:
+            # A tool that ignores its cancellation can hold up every other way out.
+            print(file=sys.stderr, flush=True)
+            sys.stdout.flush()
+            os._exit(INTERRUPTED)
+        self._scope.cancel("Ctrl-C")
+        self._on_stop()
+
+
+def _ignore() -> None:
+    pass

@@ -1,0 +1,32 @@
+"""Owns what an application adds to HTTP requests: fixed headers, or a function's, for each call."""
+
+import inspect
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from seqoria_runtime.execution.threads import run_in_thread
+
+from ._config import HeaderSource
+from ._failures import RequestFailed, describe
+
+
+async def headers_for(source: HeaderSource | None, context: Mapping[str, Any]) -> dict[str, str] | None:
+    """The headers for a request of this trusted context; `None` if none are configured.
+
+    A sync function runs in a worker thread. Raises `RequestFailed`, which names no value, if it fails.
+    """
+    if source is None:
+        return None
+    if not callable(source):
+        return dict(source)
+    try:
+        value = source(context) if inspect.iscoroutinefunction(source) else await _in_thread(source, context)
+        headers = dict(await value if inspect.isawaitable(value) else value)
+    except Exception as exc:
+        raise RequestFailed(
+            f"was not asked: 'headers' failed with {type(exc).__name__}", ran=False, transport=False
+        ) from exc
+    if not all(isinstance(text, str) for pair in headers.items() for text in pair):
+        raise RequestFailed("was not asked: 'headers' gave no strings", ran=False, transport=False)
+    return headers

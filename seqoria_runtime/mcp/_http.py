@@ -1,0 +1,179 @@
+"""Owns the HTTP client of a connection: a socket or a status that fails costs one request, not the connection.
+
+The SDK ends a whole connection when one POST's socket breaks, and drops the status of a refusal.
+This client answers it with an error that it can tell apart, and notes for the request what happened.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+from mcp_types import INTERNAL_ERROR
+
+from seqoria_runtime._retry_after import parse_retry_after
+
+from ._failures import RequestFailed, describe, http_failure
+from ._link import Exchange, Link, current_exchange
+
+SESSION_HEADER = "mcp-session-id"
+
+_MAX_ERROR_BODY = 64 * 1024
+_ERROR_STATUS = 400
+_NEVER_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+    httpx2.LocalProtocolError,
+)
+
+
+def http_options(headers: dict[str, str] | None, auth: httpx2.Auth | None, timeout: float) -> dict[str, Any]:
+    """The options of every HTTP client here: silence is not an error, slots are the only limit on sockets."""
+    return {
+        "headers": headers,
+        "auth": auth,
+        "timeout": httpx2.Timeout(timeout, read=None, pool=None),
+        "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+    }
+
+
+class HTTPClient(httpx2.AsyncClient):
+    """The client that the SDK's Streamable HTTP transport is given."""
+
+    def __init__(self, link: Link, **options: Any) -> None:
+        super().__init__(**options)
+        self._link = link
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, with the headers of the call that it is made for."""
+        exchange = current_exchange.get()
+        if exchange is not None and exchange.headers is not None:
+            request.headers.update(exchange.headers)
+        try:
+            response = await super().send(request, **options)
+            if request.method != "POST" or exchange is None:
+                return response
+            return await self._readable(request, response, exchange)
+        except httpx2.TransportError as exc:
+            self._link.doubt(cause_of(exc))
+            return self._failed(request, exchange, transport_failure(exc), exc)
+        except Exception as exc:
+            # What comes here otherwise is the login's, and all of it before the request was let in.
+            failure = RequestFailed(f"could not be logged in to: {describe(exc)}", ran=False, transport=False)
+            return self._failed(request, exchange, failure, exc)
+
+    async def _readable(
+        self, request: httpx2.Request, response: httpx2.Response, exchange: Exchange
+    ) -> httpx2.Response:
+        if response.status_code >= _ERROR_STATUS:
+            body = await bounded_body(response)
+            return self._refused(request, response, body, exchange)
+        if response.headers.get("content-type", "").lower().startswith("application/json"):
+            await response.aread()
+        elif isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _WatchedStream(response.stream, exchange)
+        return response
+
+    def _refused(
+        self, request: httpx2.Request, response: httpx2.Response, body: bytes, exchange: Exchange
+    ) -> httpx2.Response:
+        answered = _is_answer(body, request)
+        session_gone = SESSION_HEADER in request.headers and (
+            response.status_code == httpx2.codes.NOT_FOUND
+            or (response.status_code == httpx2.codes.BAD_REQUEST and not answered)
+        )
+        if session_gone or not _is_error_object(body):
+            exchange.failure = http_failure(
+                response.status_code,
+                body.decode(errors="replace"),
+                retry_after=parse_retry_after(response.headers, now=time.time()),
+                session_gone=session_gone,
+            )
+        content_type = response.headers.get("content-type", "text/plain")
+        return httpx2.Response(
+            response.status_code, headers={"content-type": content_type}, content=body, request=request
+        )
+
+    def _failed(
+        self,
+        request: httpx2.Request,
+        exchange: Exchange | None,
+        failure: RequestFailed,
+        exc: Exception,
+    ) -> httpx2.Response:
+        if request.method != "POST" or exchange is None:
+            raise exc
+        exchange.failure = failure
+        error = {"code": INTERNAL_ERROR, "message": failure.cause}
+        return httpx2.Response(
+            httpx2.codes.SERVICE_UNAVAILABLE,
+            json={"jsonrpc": "2.0", "id": None, "error": error},
+            request=request,
+        )
+
+
+class _WatchedStream(httpx2.AsyncByteStream):
+    """An answer's event stream that notes when it ended before the SDK had what it waited for."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, exchange: Exchange) -> None:
+        self._inner = inner
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        reason = "the stream ended"
+        try:
+            async for chunk in self._inner:
+                yield chunk
+        except httpx2.TransportError as exc:
+            reason = describe(exc)
+        self._exchange.failure = RequestFailed(f"was lost before it had answered ({reason})", ran=True)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def cause_of(exc: httpx2.TransportError) -> str:
+    """A broken socket as something that the server did."""
+    if isinstance(exc, _NEVER_SENT):
+        return f"could not be reached ({describe(exc)})"
+    return f"was lost before it had answered ({describe(exc)})"
+
+
+def transport_failure(exc: httpx2.TransportError) -> RequestFailed:
+    return RequestFailed(cause_of(exc), ran=not isinstance(exc, _NEVER_SENT))
+
+
+async def bounded_body(response: httpx2.Response) -> bytes:
+    """The start of a body, and the response closed."""
+    body = b""
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) >= _MAX_ERROR_BODY:
+                break
+    finally:
+        await response.aclose()
+    return body[:_MAX_ERROR_BODY]
+
+
+def _is_error_object(body: bytes) -> bool:
+    """Whether a body is an error of the protocol, which the SDK passes on."""
+    parsed = _parsed(body)
+    return isinstance(parsed, dict) and isinstance(parsed.get("error"), dict) and "id" in parsed
+
+
+def _is_answer(body: bytes, request: httpx2.Request) -> bool:
+    """Whether a body answers this very request, by its id."""
+    parsed, asked = _parsed(body), _parsed(request.content)
+    return isinstance(parsed, dict) and isinstance(asked, dict) and parsed.get("id") == asked.get("id") is not None
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
