@@ -6,7 +6,6 @@ the clock that it is given.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from typing import Protocol
 
 from seqoria_runtime.models.errors import CallEndedError
@@ -123,30 +122,27 @@ class Lane:
         if slot.lender is None:
             return self._slots.keeps(self)
         waiting = slot.lender.waiting
-        return not slot.lender.ended and (not waiting or (len(waiting) == 1 and self._queued))
+        return not waiting or (len(waiting) == 1 and self._queued)
 
     def pass_on(self, slot: Slot) -> None:
         """Give a slot to the batch whose turn it is, and ask for another behind all that wait now."""
-        self._leave_queues()
+        self.stop_waiting()
         self.held -= 1
         self.wait()
         self._slots.release(slot)
 
     def release(self, slot: Slot) -> None:
         """Give a slot back; it goes to the batch whose turn it is."""
-        self.lose()
+        self.held -= 1
         self._slots.release(slot)
 
     def lose(self) -> None:
         """Take note that a slot stays with what its call left behind."""
         self.held -= 1
-        if self._queued and not self.held:
-            self._leave_queues()
-            self.wait()
 
     def offer(self, slot: Slot) -> bool:
         """Hand over a slot that was asked for, if it is still wanted (called by the slots)."""
-        self._leave_queues()
+        self.stop_waiting()
         self.held += 1
         taken = self._waiter.slot_offered(slot)
         self.held -= not taken
@@ -156,25 +152,21 @@ class Lane:
         self._waiter.slots_stuck()
 
     def end_lease(self, error: CallEndedError) -> None:
-        self._leave_queues()
         self._waiter.lease_ended(error)
 
     def stop_waiting(self) -> None:
         """Take back the asking for a slot, if there is one."""
-        self._leave_queues()
-
-    def close(self) -> None:
-        """Stop waiting for good. Slots that the batch still holds have to be released on their own."""
-        self._leave_queues()
-        if self._lease is not None and self._lease.lanes is not None and self in self._lease.lanes:
-            self._lease.lanes.remove(self)
-
-    def _leave_queues(self) -> None:
         if self._queued:
             self._queued = False
             self._slots.dequeue(self)
             if self._lease is not None and self._lease.waiting is not None:
                 self._lease.waiting.remove(self)
+
+    def close(self) -> None:
+        """Stop waiting for good. Slots that the batch still holds have to be released on their own."""
+        self.stop_waiting()
+        if self._lease is not None and self._lease.lanes is not None and self in self._lease.lanes:
+            self._lease.lanes.remove(self)
 
 
 class Slots:
@@ -187,8 +179,7 @@ class Slots:
         self.total = total
         self._now = now
         self._free = [Slot() for _ in range(total)]
-        self._without: dict[Lane, None] = {}
-        self._with_some: dict[Lane, None] = {}
+        self._queue: dict[Lane, None] = {}
         self._abandoned: dict[Slot, str] = {}
         self._blocked: Counter[Slot] = Counter()
         self.stuck_since: float | None = None
@@ -208,25 +199,29 @@ class Slots:
         return self._free.pop() if self._free else None
 
     def enqueue(self, lane: Lane) -> None:
-        (self._with_some if lane.held else self._without)[lane] = None
+        self._queue[lane] = None
 
     def dequeue(self, lane: Lane) -> None:
-        self._without.pop(lane, None)
-        self._with_some.pop(lane, None)
+        self._queue.pop(lane, None)
 
     def keeps(self, lane: Lane) -> bool:
         """Whether the next slot would be this lane's, which has just used one of those that it holds."""
-        if self._without:
-            return False
-        if len(self._with_some) == (lane in self._with_some):
+        if len(self._queue) == (lane in self._queue):
             return True
-        return all(other.held >= lane.held for other in self._with_some)
+        return all(other.held >= lane.held for other in self._queue)
 
     def _next(self) -> Lane | None:
-        # Those that hold none come first, so that none of them is overtaken twice by the same batch.
-        if self._without:
-            return next(iter(self._without))
-        return min(self._with_some, key=attrgetter("held"), default=None)
+        """Find whose turn it is: that of the batch with the fewest slots, of those that of the first to ask.
+
+        So no batch that holds none is overtaken twice by the same other one.
+        """
+        poorest: Lane | None = None
+        for lane in self._queue:
+            if not lane.held:
+                return lane
+            if poorest is None or lane.held < poorest.held:
+                poorest = lane
+        return poorest
 
     def release(self, slot: Slot) -> None:
         """Give a slot back, to the batch whose turn it is or to the call that lent it."""
@@ -283,5 +278,5 @@ class Slots:
         self._blocked[slot.root] += 1
         if len(self._blocked) == self.total and self.stuck_since is None:
             self.stuck_since = self._now()
-            for lane in (*self._without, *self._with_some):
+            for lane in tuple(self._queue):
                 lane.tell_stuck()

@@ -94,9 +94,7 @@ def configs_of(servers: Any) -> tuple[MCPServerConfig, ...]:
     if isinstance(servers, (str, MCPServerConfig)):
         servers = (servers,)
     if isinstance(servers, (bytes, Mapping)) or not isinstance(servers, Iterable):
-        raise TypeError(
-            f"'mcp_servers' takes URLs and MCPServerConfig objects, not {type(servers).__name__}"
-        )
+        raise TypeError(f"'mcp_servers' takes URLs and MCPServerConfig objects, not {type(servers).__name__}")
     configs = tuple(_config(server) for server in servers)
     if configs:
         require_sdk()

@@ -43,6 +43,16 @@ class RequestFailed(MCPError):
         self.status = status
         self.retry_after = retry_after
 
+    def before_it_was_sent(self) -> "RequestFailed":
+        """The same failure for a request that was never sent because of it."""
+        return RequestFailed(
+            self.cause,
+            ran=False,
+            transport=self.transport,
+            status=self.status,
+            retry_after=self.retry_after,
+        )
+
     def said_of(self, server: str) -> str:
         """The failure as a sentence about the server of this name."""
         effect = f"; {_MAY_HAVE_RUN}" if self.ran else ""

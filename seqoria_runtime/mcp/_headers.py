@@ -8,7 +8,7 @@ from typing import Any
 from seqoria_runtime.execution.threads import run_in_thread
 
 from ._config import HeaderSource
-from ._failures import RequestFailed, describe
+from ._failures import RequestFailed
 
 
 async def headers_for(source: HeaderSource | None, context: Mapping[str, Any]) -> dict[str, str] | None:
@@ -21,7 +21,8 @@ async def headers_for(source: HeaderSource | None, context: Mapping[str, Any]) -
     if not callable(source):
         return dict(source)
     try:
-        value = source(context) if inspect.iscoroutinefunction(source) else await _in_thread(source, context)
+        bound = partial(source, context)
+        value = bound() if inspect.iscoroutinefunction(source) else await run_in_thread(bound)
         headers = dict(await value if inspect.isawaitable(value) else value)
     except Exception as exc:
         raise RequestFailed(

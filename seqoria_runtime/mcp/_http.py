@@ -1,4 +1,4 @@
-"""Owns the HTTP client of a connection: a socket or a status that fails costs one request, not the connection.
+"""Owns the HTTP client of a connection, in which a socket or a status that fails costs one request alone.
 
 The SDK ends a whole connection when one POST's socket breaks, and drops the status of a refusal.
 This client answers it with an error that it can tell apart, and notes for the request what happened.
@@ -59,10 +59,13 @@ class HTTPClient(httpx2.AsyncClient):
                 return response
             return await self._readable(request, response, exchange)
         except httpx2.TransportError as exc:
+            if request.method == "DELETE":
+                # That the session of a server that has gone cannot be ended is no news to anybody.
+                return httpx2.Response(httpx2.codes.METHOD_NOT_ALLOWED, request=request)
             self._link.doubt(cause_of(exc))
             return self._failed(request, exchange, transport_failure(exc), exc)
-        except Exception as exc:
-            # What comes here otherwise is the login's, and all of it before the request was let in.
+        except Exception as exc:  # noqa: BLE001 - the SDK ends the connection for whatever a login raises
+            # All of it comes before the request was let in.
             failure = RequestFailed(f"could not be logged in to: {describe(exc)}", ran=False, transport=False)
             return self._failed(request, exchange, failure, exc)
 
@@ -169,7 +172,11 @@ def _is_error_object(body: bytes) -> bool:
 def _is_answer(body: bytes, request: httpx2.Request) -> bool:
     """Whether a body answers this very request, by its id."""
     parsed, asked = _parsed(body), _parsed(request.content)
-    return isinstance(parsed, dict) and isinstance(asked, dict) and parsed.get("id") == asked.get("id") is not None
+    return (
+        isinstance(parsed, dict)
+        and isinstance(asked, dict)
+        and parsed.get("id") == asked.get("id") is not None
+    )
 
 
 def _parsed(body: bytes) -> Any:

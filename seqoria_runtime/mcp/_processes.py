@@ -21,7 +21,7 @@ KILL_SECONDS = 1.0
 Their sum is the longest that the ending of a server takes.
 """
 
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.005
 _PROC = Path("/proc")
 
 
@@ -35,19 +35,22 @@ async def end_process_tree(process: Process) -> None:
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         if process.stdin is not None:
             await process.stdin.aclose()
-    await _wait_until(lambda: process.returncode is not None, EXIT_SECONDS)
+    await wait_until(lambda: process.returncode is not None, EXIT_SECONDS)
     if _alive(process, others):
         _signal_tree(process, others, signal.SIGTERM)
-        await _wait_until(lambda: not _alive(process, others), TERMINATE_SECONDS)
+        await wait_until(lambda: not _alive(process, others), TERMINATE_SECONDS)
     if _alive(process, others):
         _signal_tree(process, others, getattr(signal, "SIGKILL", signal.SIGTERM))
-        await _wait_until(lambda: not _alive(process, others), KILL_SECONDS)
+        await wait_until(lambda: not _alive(process, others), KILL_SECONDS)
 
 
-async def _wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    # Not `process.wait()`: with asyncio it also waits for the end of pipes that a child may have inherited.
+async def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait until the condition holds, at most so long.
+
+    Not `process.wait()`: with asyncio it also waits for the end of pipes that a child may have inherited.
+    """
     with anyio.move_on_after(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - nobody tells when a process has gone
             await anyio.sleep(_POLL_SECONDS)
 
 
@@ -65,7 +68,9 @@ def _group_alive(group: int) -> bool:
     except PermissionError:
         return True
     # A signal reaches those too that have ended, and that nobody has reaped.
-    return not _PROC.is_dir() or any(fields[2] == str(group) and fields[0] != "Z" for _, fields in _processes())
+    return not _PROC.is_dir() or any(
+        fields[2] == str(group) and fields[0] != "Z" for _, fields in _processes()
+    )
 
 
 def _signal_tree(process: Process, others: "list[_Member]", number: signal.Signals) -> None:

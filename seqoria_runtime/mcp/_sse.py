@@ -47,17 +47,16 @@ async def sse_transport(
     Raises `RequestFailed` for a server that cannot be reached, refuses, or gives no usable address.
     """
     inbox, messages = anyio.create_memory_object_stream[SessionMessage | Exception](_BUFFERED)
-    async with httpx2.AsyncClient(**options) as client, anyio.create_task_group() as group:
+    async with httpx2.AsyncClient(**options) as client, inbox, messages, anyio.create_task_group() as group:
         reader = _Reader(url, client, link, log)
         group.start_soon(reader.run, inbox)
-        with inbox, messages:
-            try:
-                await reader.settled.wait()
-                if reader.failure is not None:
-                    raise reader.failure
-                yield messages, _Poster(client, reader.address, link)
-            finally:
-                group.cancel_scope.cancel("the connection is closed")
+        try:
+            await reader.settled.wait()
+            if reader.failure is not None:
+                raise reader.failure
+            yield messages, _Poster(client, reader.address, link)
+        finally:
+            group.cancel_scope.cancel("the connection is closed")
 
 
 class _Reader:
@@ -101,7 +100,9 @@ class _Reader:
             "GET", self._url, headers={"Accept": "text/event-stream", "Cache-Control": "no-store"}
         ) as response:
             if response.next_request is not None:
-                self._url = self._within_origin(str(response.next_request.url), "redirected to another server")
+                self._url = self._within_origin(
+                    str(response.next_request.url), "redirected to another server"
+                )
                 return False
             if not response.is_success:
                 body = await bounded_body(response)
@@ -116,9 +117,7 @@ class _Reader:
             raise RequestFailed(otherwise, ran=False)
         return url
 
-    async def _take(
-        self, event: httpx2.ServerSentEvent, inbox: Inbox
-    ) -> None:
+    async def _take(self, event: httpx2.ServerSentEvent, inbox: Inbox) -> None:
         if event.event == "endpoint" and not self.settled.is_set():
             address = urljoin(self._url, event.data)
             self.address = self._within_origin(address, "gave an address at another server")
@@ -127,7 +126,9 @@ class _Reader:
             try:
                 message = jsonrpc_message_adapter.validate_json(event.data, by_name=False)
             except ValueError:
-                self._log.debug("sent an event that is no message: %s", bounded(redact(event.data), _MAX_SHOWN))
+                self._log.debug(
+                    "sent an event that is no message: %s", bounded(redact(event.data), _MAX_SHOWN)
+                )
                 return
             await inbox.send(SessionMessage(message))
 

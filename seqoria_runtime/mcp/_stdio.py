@@ -20,7 +20,7 @@ from mcp_types import jsonrpc_message_adapter
 from seqoria_runtime._redaction import bounded, redact
 
 from ._link import Link
-from ._processes import end_process_tree
+from ._processes import end_process_tree, wait_until
 
 Messages: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outbox: TypeAlias = MemoryObjectSendStream[SessionMessage]
@@ -32,7 +32,6 @@ _MAX_SHOWN = 300
 _FLUSH_SECONDS = 0.5
 # How long the exit code may take to be known after the end of the output.
 _EXIT_CODE_SECONDS = 0.05
-_POLL_SECONDS = 0.002
 
 _BROKEN = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
@@ -54,19 +53,15 @@ async def stdio_transport(
         argv, env={**get_default_environment(), **(env or {})}, cwd=cwd, start_new_session=True
     )
     server = _StdioServer(process, link, log)
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.read_messages)
-            group.start_soon(server.write_messages)
-            group.start_soon(server.read_errors)
-            try:
-                yield server.messages, server.outbox
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await server.end()
-                group.cancel_scope.cancel("the server was ended")
-    finally:
-        server.release()
+    async with anyio.create_task_group() as group:
+        for task in (server.read_messages, server.write_messages, server.read_errors):
+            group.start_soon(task)
+        try:
+            yield server.messages, server.outbox
+        finally:
+            with anyio.CancelScope(shield=True):
+                await server.end()
+            group.cancel_scope.cancel("the server was ended")
 
 
 class _StdioServer:
@@ -85,16 +80,16 @@ class _StdioServer:
         """Read the server's output, line by line, until it ends."""
         assert self._process.stdout is not None
         buffer = bytearray()
-        with self._inbox:
-            with suppress(*_BROKEN):
-                while len(buffer) <= _MAX_LINE:
-                    start = len(buffer)
-                    buffer += await self._process.stdout.receive()
-                    if buffer.find(b"\n", start) >= 0:
-                        *lines, rest = bytes(buffer).split(b"\n")
-                        buffer = bytearray(rest)
-                        await self._deliver(lines)
-            self._link.end(await self._how_it_ended(too_long=len(buffer) > _MAX_LINE))
+        with suppress(*_BROKEN):
+            while len(buffer) <= _MAX_LINE:
+                start = len(buffer)
+                buffer += await self._process.stdout.receive()
+                if buffer.find(b"\n", start) >= 0:
+                    *lines, rest = bytes(buffer).split(b"\n")
+                    buffer = bytearray(rest)
+                    await self._deliver(lines)
+        self._link.end(await self._how_it_ended(too_long=len(buffer) > _MAX_LINE))
+        self._inbox.close()
         await self._drain()
 
     async def _deliver(self, lines: list[bytes]) -> None:
@@ -112,9 +107,7 @@ class _StdioServer:
     async def _how_it_ended(self, *, too_long: bool) -> str:
         if too_long:
             return "printed a line without an end"
-        with anyio.move_on_after(_EXIT_CODE_SECONDS):
-            while self._process.returncode is None:
-                await anyio.sleep(_POLL_SECONDS)
+        await wait_until(lambda: self._process.returncode is not None, _EXIT_CODE_SECONDS)
         code = self._process.returncode
         if code is None:
             return "closed its output"
@@ -163,8 +156,9 @@ class _StdioServer:
         if self._last_words and self._process.returncode:
             words = redact(self._last_words.decode(errors="replace").strip())
             self._log.info("said before it ended: %s", words)
+        self._release()
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Close what would otherwise be closed, with a warning, by the garbage collector."""
         for stream in (self._inbox, self.messages, self.outbox, self._to_write):
             stream.close()

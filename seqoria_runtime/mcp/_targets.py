@@ -13,7 +13,13 @@ from seqoria_runtime._redaction import bounded, redact, redact_url
 
 Transport: TypeAlias = Literal["stdio", "sse", "http", "in_process"]
 
-_SCHEMES: dict[str, Transport] = {"stdio": "stdio", "sse": "sse", "sses": "sse", "http": "http", "https": "http"}
+_SCHEMES: dict[str, Transport] = {
+    "stdio": "stdio",
+    "sse": "sse",
+    "sses": "sse",
+    "http": "http",
+    "https": "http",
+}
 _TRANSPORTS: dict[str, Transport] = {
     "stdio": "stdio",
     "sse": "sse",
@@ -113,7 +119,9 @@ def target_of(url: str, transport: Any = "auto") -> Command | Endpoint:
         raise ValueError(f"'transport' is {transport!r}, but the URL begins with {match and match[1]}://")
     if (wanted or told) == "stdio":
         return _command(url[match.end() :] if match is not None else url)
-    return _endpoint(url if match is not None else f"http://{url}", "sse" if "sse" in {wanted, told} else "http")
+    return _endpoint(
+        url if match is not None else f"http://{url}", "sse" if "sse" in {wanted, told} else "http"
+    )
 
 
 def _command(line: str) -> Command:
@@ -129,7 +137,7 @@ def _command(line: str) -> Command:
 def _endpoint(url: str, transport: Literal["sse", "http"]) -> Endpoint:
     if _UNUSABLE.search(url):
         raise ValueError(
-            "'url' must be a URL without spaces; a command line needs stdio:// in front of it or transport='stdio'"
+            "'url' must be a URL without spaces; a command line needs stdio:// in front or transport='stdio'"
         )
     try:
         parts = urlsplit(url)

@@ -38,8 +38,12 @@ _make_chunk: Callable[[dict[str, Any]], ChatChunk] = TypeAdapter(ChatChunk).vali
 class ChatAnswer:
     """One answer; an `Answer` as the decoders want it."""
 
+    kinds = frozenset({"", "message"})
+    text_key = "content"
+
     def __init__(self, *, model: str, names: WireNames, profile: Profile, new_id: Callable[[], str]) -> None:
         self.complete = False
+        self.plain_text = ""
         self._asked_model = model
         self._names = names
         self._new_id = new_id
@@ -61,7 +65,11 @@ class ChatAnswer:
     def end(self) -> None:
         self.complete = True
 
+    def repeat(self, text: str) -> Sequence[ProviderEvent]:
+        return self._text_event(text, "")
+
     def take(self, kind: str, event: dict[str, Any]) -> Sequence[ProviderEvent]:
+        self.plain_text = ""
         if kind == "error" or event.get("error") or event.get("object") == "error":
             raise failure_of_event(event, model=self._asked_model)
         usage = event.get("usage")
@@ -108,6 +116,8 @@ class ChatAnswer:
         content = _checked(delta, dict, "delta").get("content")
         # Most deltas hold text and nothing else, or repeat the role beside it.
         if content.__class__ is str and len(delta) == 1 + ("role" in delta):
+            if not self.complete and self._joiners is None:
+                self.plain_text = content
             return self._text_event(content, "")
         thinking = reasoning_text(delta)
         if isinstance(content, list):

@@ -1,13 +1,59 @@
-"""Puts a user's content blocks into the form of Chat Completions.
+"""Reads a user's content blocks, and puts them into the form of Chat Completions.
 
 Takes `text`, `image` (a URL, or base64 with a media type), `image_url` in both its forms, and
 passes native blocks it does not know as they are.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from seqoria_runtime.models.errors import InvalidRequestError
 
 _DEFAULT_IMAGE = "image/jpeg"
+_DATA_URL = re.compile(r"data:(?P<media>[\w.+-]+/[\w.+-]+)?(?:;[^;,]*)*;base64,(?P<data>.*)", re.DOTALL)
+
+
+class Image(NamedTuple):
+    """An image in a user's message; `url` may be a data URL."""
+
+    url: str
+    detail: str | None = None
+
+    @property
+    def inline(self) -> tuple[str, str] | None:
+        """The media type and the base64 of an image that is itself in the message."""
+        found = _DATA_URL.fullmatch(self.url)
+        return (found["media"] or _DEFAULT_IMAGE, found["data"]) if found else None
+
+
+def image_of(block: Mapping[str, Any]) -> Image | None:
+    """Give the image in a block; `None` for a block of another type.
+
+    Raises `InvalidRequestError` for an image block without one.
+    """
+    kind = block.get("type")
+    if kind == "image_url":
+        image = block.get("image_url")
+        place, detail = (
+            (image.get("url"), image.get("detail")) if isinstance(image, Mapping) else (image, None)
+        )
+    elif kind == "image":
+        place, detail = _image_url(block), block.get("detail")
+    else:
+        return None
+    if not isinstance(place, str) or not place:
+        raise InvalidRequestError("an image block must hold its image as 'url' or as 'base64'")
+    return Image(place, detail)
+
+
+def _image_url(block: Mapping[str, Any]) -> Any:
+    source = block.get("source")
+    image = source if isinstance(source, Mapping) else block
+    if image.get("url") is not None:
+        return image["url"]
+    data = image.get("base64") or image.get("data")
+    return f"data:{image.get('media_type') or _DEFAULT_IMAGE};base64,{data}" if data else None
 
 
 def wire_content(content: str | Sequence[Mapping[str, Any]] | None) -> str | list[dict[str, Any]]:
@@ -19,28 +65,11 @@ def wire_content(content: str | Sequence[Mapping[str, Any]] | None) -> str | lis
 
 
 def _part(block: Mapping[str, Any]) -> dict[str, Any] | None:
-    kind = block.get("type")
-    if kind == "image_url":
-        return _image_part(block.get("image_url"))
-    if kind == "image":
-        return _image_part({**block, "url": _image_url(block)})
+    image = image_of(block)
+    if image is not None:
+        kept = {"url": image.url} | ({"detail": image.detail} if image.detail is not None else {})
+        return {"type": "image_url", "image_url": kept}
     text = block.get("text")
     if isinstance(text, str):
         return {"type": "text", "text": text} if text.strip() else None
     return dict(block)
-
-
-def _image_part(image: Any) -> dict[str, Any]:
-    if not isinstance(image, Mapping):
-        return {"type": "image_url", "image_url": {"url": image}}
-    kept = {key: image[key] for key in ("url", "detail") if image.get(key) is not None}
-    return {"type": "image_url", "image_url": kept}
-
-
-def _image_url(block: Mapping[str, Any]) -> Any:
-    source = block.get("source")
-    image = source if isinstance(source, Mapping) else block
-    if image.get("url") is not None:
-        return image["url"]
-    data = image.get("base64") or image.get("data")
-    return f"data:{image.get('media_type') or _DEFAULT_IMAGE};base64,{data}"

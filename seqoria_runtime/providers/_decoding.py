@@ -4,13 +4,14 @@ Knows no wire format beyond that: what an event means is the answer's business.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from seqoria_runtime._redaction import bounded, redact
 from seqoria_runtime.models.errors import LLMError, ProviderProtocolError
 
 from ._json import parse_strict, parse_with_halves
 from ._protocol import ModelResponse, ProviderEvent
+from ._repeats import RepeatedText
 from ._sse import ServerSentEvent, SSEDecoder
 from ._wire import Answer, MalformedAnswerError
 
@@ -19,14 +20,28 @@ _MAX_BODY_BYTES = 64 * 1024 * 1024
 _NOTHING: tuple[ProviderEvent, ...] = ()
 
 
+class Framing(Protocol):
+    """Cuts bytes into events with a kind, which may be empty, and their data."""
+
+    def feed(self, data: bytes) -> list[ServerSentEvent]: ...
+
+    def close(self) -> list[ServerSentEvent]: ...
+
+
 class EventStreamDecoder:
-    """Decodes server-sent events, each a JSON object, with or without a last `[DONE]`."""
+    """Decodes a stream of events, each a JSON object, with or without a last `[DONE]`.
 
-    __slots__ = ("_answer", "_failure", "_framing", "ended")
+    They are server-sent events unless another `framing` is given. `trailer` tells that something of
+    use, the usage for one, may follow the answer's end mark.
+    """
 
-    def __init__(self, answer: Answer) -> None:
+    __slots__ = ("_answer", "_failure", "_framing", "_repeated", "_trailer", "ended")
+
+    def __init__(self, answer: Answer, framing: Framing | None = None, *, trailer: bool = True) -> None:
         self._answer = answer
-        self._framing = SSEDecoder()
+        self._framing = framing or SSEDecoder()
+        self._trailer = trailer
+        self._repeated = RepeatedText(answer.text_key)
         self._failure: LLMError | None = None
         self.ended = False
 
@@ -63,15 +78,27 @@ class EventStreamDecoder:
         return events
 
     def _take_one(self, kind: str, data: bytes) -> Sequence[ProviderEvent]:
+        if not kind:
+            text = self._repeated.match(data)
+            if text is not None:
+                return self._answer.repeat(text)
         try:
             event = parse_strict(data)
         except ValueError:
             event = self._parsed_odd(kind, data)
             if event is None:
                 return _NOTHING
+        events = self._hand_over(kind, event, data)
+        if not kind and self._answer.plain_text:
+            self._repeated.learn(data, self._answer.plain_text)
+        return events
+
+    def _hand_over(self, kind: str, event: Any, data: bytes) -> Sequence[ProviderEvent]:
         try:
             if event.__class__ is dict:
-                return self._answer.take(kind, event)
+                events = self._answer.take(kind, event)
+                self.ended = not self._trailer and self._answer.complete
+                return events
             raise MalformedAnswerError("not an object")
         except MalformedAnswerError as error:
             return self._fail(_malformed("stream event", str(error), data))
@@ -90,7 +117,7 @@ class EventStreamDecoder:
             if kind == "error":
                 return {"error": data.decode("utf-8", "replace")}
             # An event of an unknown type may hold anything; only the answer's own must be JSON.
-            if kind in {"", "message"}:
+            if kind in self._answer.kinds:
                 self._fail(_malformed("stream event", str(error), data))
             return None
         self._answer.expect_halves()

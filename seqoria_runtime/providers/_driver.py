@@ -24,7 +24,7 @@ from seqoria_runtime.models.errors import (
 )
 
 from ._endpoint import Endpoint
-from ._failures import HTTPFailure, failure_of_response, request_id
+from ._failures import HTTPFailure, failure_of_response, request_id, safe_cause
 from ._http_options import HTTPOptions
 from ._protocol import ModelResponse, ProviderEvent
 from ._retry import RetryPolicy, retrying
@@ -35,8 +35,7 @@ HTTPClient: TypeAlias = httpx.AsyncClient
 _MAX_ERROR_BODY = 64 * 1024
 _ERROR_BODY_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
-# After the end mark: how long the usage may be awaited, and then the end of the body, without
-# which the connection could not be used again.
+# How long the usage is awaited after the end mark, and then the body's end, for the connection's sake.
 _USAGE_SECONDS = 15.0
 _END_SECONDS = 0.25
 # How much buffered data is read past at an early close before the rest is left to the collector.
@@ -66,7 +65,7 @@ class HTTPDriver:
         self._retry = retry
         self._provider = provider
         self._closed = False
-        # Connections belong to an event loop; a loop that is gone takes its client with it.
+        # Connections belong to an event loop, and go with it.
         self._clients: WeakKeyDictionary[Any, HTTPClient] = WeakKeyDictionary()
 
     def reopen(self) -> None:
@@ -129,11 +128,11 @@ class HTTPDriver:
                 connection.endpoint.url(exchange.path),
                 content=exchange.body,
                 headers=connection.endpoint.headers,
-                timeout=_timeout(client, connection),
+                timeout=_timeout(client, connection.read_timeout),
             )
             response = await client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _error_of(error, self._provider) from _safe_cause(error)
+            raise _error_of(error, self._provider) from safe_cause(error)
         reading = _Reading(response, exchange, self._provider)
         if not response.is_success:
             raise await reading.refusal()
@@ -166,9 +165,8 @@ class _Reading:
 
     async def begin(self) -> None:
         """Read up to the first output, or to the end of an answer that has none."""
-        events = await self.read()
-        self.first = events or ()
-        if events is None:
+        self.first = await self.read() or ()
+        if not self.first:
             self.finish()
 
     async def read(self) -> Sequence[ProviderEvent] | None:
@@ -182,12 +180,10 @@ class _Reading:
         except StopAsyncIteration:
             return self._end()
         except httpx.HTTPError as error:
-            raise self._labelled(_error_of(error, self._provider)) from _safe_cause(error)
+            raise self._labelled(_error_of(error, self._provider)) from safe_cause(error)
         return await self._read_tail()
 
     def _end(self) -> Sequence[ProviderEvent] | None:
-        if self._read_out:
-            return None
         self._read_out = True
         return self._decoder.close() or None
 
@@ -268,26 +264,28 @@ async def _unwind(parts: AsyncIterator[bytes]) -> None:
                 await anext(parts)
 
 
-def _timeout(client: HTTPClient, connection: Connection) -> httpx.Timeout:
-    read, options = connection.read_timeout, connection.options
-    if connection.client is None:
-        return httpx.Timeout(
-            read, connect=options.connect_timeout, write=options.write_timeout, pool=options.pool_timeout
-        )
+def _timeout(client: HTTPClient, read_timeout: float | None) -> httpx.Timeout:
     timeout = httpx.Timeout(client.timeout)
-    if read is not None:
-        timeout.read = read
+    if read_timeout is not None:
+        timeout.read = read_timeout
     return timeout
 
 
 def _new_client(options: HTTPOptions) -> HTTPClient:
+    timeout = httpx.Timeout(
+        None, connect=options.connect_timeout, write=options.write_timeout, pool=options.pool_timeout
+    )
     limits = httpx.Limits(
         max_connections=options.max_connections,
         max_keepalive_connections=options.max_keepalive_connections,
         keepalive_expiry=options.keepalive_expiry,
     )
     return httpx.AsyncClient(
-        limits=limits, proxy=options.proxy, verify=options.verify, trust_env=options.trust_env
+        timeout=timeout,
+        limits=limits,
+        proxy=options.proxy,
+        verify=options.verify,
+        trust_env=options.trust_env,
     )
 
 
@@ -300,7 +298,3 @@ def _error_of(error: Exception, provider: str) -> LLMError:
     if isinstance(error, httpx.DecodingError):
         return ProviderProtocolError(f"malformed response: {words}", provider=provider)
     return LLMError(f"An unexpected {provider} error occurred: {words}", provider=provider)
-
-
-def _safe_cause(error: Exception) -> Exception | None:
-    return error if redact(str(error)) == str(error) else None

@@ -15,11 +15,25 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from seqoria_runtime._redaction import redact_url
 from seqoria_runtime.models.errors import MissingCredentialsError
 
-from ._profiles import Profile
-
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CREDENTIAL_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
 _CREDENTIAL_PARAMETERS = re.compile(r"key|token|secret|password|sig", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What a kind of server wants of a client, beside its wire format.
+
+    `api_key_vars` are the environment variables that may hold its key, which goes into the header
+    `key_header`. `headers` go along with each request, unless the application has its own.
+    """
+
+    name: str
+    base_url: str | None = None
+    api_key_vars: tuple[str, ...] = ()
+    key_required: bool = True
+    key_header: str = "authorization"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +50,26 @@ class Endpoint:
 
 
 def endpoint(
-    base_url: str | None, *, profile: Profile, api_key: str | None, headers: Mapping[str, str] | None
+    base_url: str | None, *, service: Service, api_key: str | None, headers: Mapping[str, str] | None
 ) -> Endpoint:
     """Check a provider's address and credentials.
 
-    A key is looked for in `api_key`, then in the profile's environment variables. A server on this
-    machine, a profile that needs no key, user info in the URL and headers that hold a credential
+    A key is looked for in `api_key`, then in the service's environment variables. A server on this
+    machine, a service that needs no key, user info in the URL and headers that hold a credential
     make it optional. Raises `ValueError` or `TypeError` that names the option, and
     `MissingCredentialsError`.
     """
-    parts = _checked_url(profile.base_url if base_url is None else base_url)
+    parts = _checked_url(service.base_url if base_url is None else base_url)
     own = _checked_headers(headers)
-    chosen = {"accept-encoding": "identity", "content-type": "application/json"}
+    chosen = {"accept-encoding": "identity", "content-type": "application/json", **service.headers}
     user_info = parts.netloc.rpartition("@")[0]
     if user_info:
         chosen["authorization"] = f"Basic {base64.b64encode(unquote(user_info).encode()).decode()}"
     elif _CREDENTIAL_HEADERS.isdisjoint(own):
-        optional = not profile.key_required or _is_local(parts.hostname or "")
-        key = _key(profile, api_key, optional=optional)
+        optional = not service.key_required or _is_local(parts.hostname or "")
+        key = _key(service, api_key, optional=optional)
         if key:
-            chosen["authorization"] = f"Bearer {key}"
+            chosen[service.key_header] = f"Bearer {key}" if service.key_header == "authorization" else key
     clean = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/"))
     return Endpoint(clean.geturl(), chosen | own)
 
@@ -95,15 +109,15 @@ def _fits_a_header(value: Any) -> bool:
     return isinstance(value, str) and value.isascii() and value.isprintable()
 
 
-def _key(profile: Profile, api_key: str | None, *, optional: bool) -> str:
+def _key(service: Service, api_key: str | None, *, optional: bool) -> str:
     if api_key is not None and not isinstance(api_key, str):
         raise TypeError(f"'api_key' must be a string, not {type(api_key).__name__}")
-    found = (os.environ.get(name, "").strip() for name in profile.api_key_vars)
+    found = (os.environ.get(name, "").strip() for name in service.api_key_vars)
     key = (api_key or "").strip() or next(filter(None, found), "")
     if not key and not optional:
-        names = " or ".join(profile.api_key_vars)
+        names = " or ".join(service.api_key_vars)
         raise MissingCredentialsError(
-            f"No API key: give 'api_key' or set {names}", missing_vars=profile.api_key_vars
+            f"No API key: give 'api_key' or set {names}", missing_vars=service.api_key_vars
         )
     if not _fits_a_header(key):
         raise ValueError("the API key must be printable ASCII text")

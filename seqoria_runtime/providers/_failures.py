@@ -56,6 +56,9 @@ _BY_CODE: dict[str, type[LLMError]] = {
     "content_policy_violation": ContentFilterError,
     "responsibleaipolicyviolation": ContentFilterError,
     "data_inspection_failed": ContentFilterError,
+    "image_content_policy_violation": ContentFilterError,
+    "bio_policy": ContentFilterError,
+    "misalignment_policy_violation": ContentFilterError,
     "overloaded_error": OverloadedError,
     "overloaded": OverloadedError,
     "engine_overloaded": OverloadedError,
@@ -81,6 +84,19 @@ _BY_TYPE: dict[str, type[LLMError]] = {
     "not_found_error": ModelNotFoundError,
     "notfounderror": ModelNotFoundError,
     "timeout_error": ProviderTimeoutError,
+    "request_too_large": InvalidRequestError,
+    # Codes of failed responses of the Responses API, which have neither a status nor a type.
+    "vector_store_timeout": ProviderTimeoutError,
+    **dict.fromkeys(
+        (
+            *("invalid_prompt", "data_residency_mismatch", "invalid_image", "invalid_image_format"),
+            *("invalid_base64_image", "invalid_image_url", "image_too_large", "image_too_small"),
+            *("image_parse_error", "invalid_image_mode", "image_file_too_large"),
+            *("unsupported_image_media_type", "empty_image_file", "failed_to_download_image"),
+            "image_file_not_found",
+        ),
+        InvalidRequestError,
+    ),
 }
 # How the field that was too long is called by servers that have no code for it.
 _PROMPT_PARAMS = {"input_tokens"}
@@ -186,6 +202,11 @@ def failure_of_response(body: bytes, failure: HTTPFailure) -> LLMError:
     return error
 
 
+def safe_cause(error: Exception) -> Exception | None:
+    """Give the error back where its text may be shown as the cause of another, `None` where it may not."""
+    return error if redact(str(error)) == str(error) else None
+
+
 def _safe(message: str) -> str:
     return bounded(redact(message), _MAX_MESSAGE)
 
@@ -221,7 +242,7 @@ def _class_of(details: ErrorDetails, status: int | None) -> type[LLMError]:
     if details.param in _PROMPT_PARAMS:
         return ContextLengthExceededError
     if status is None:
-        return _BY_TYPE.get(details.type, ServerError)
+        return _BY_TYPE.get(details.code) or _BY_TYPE.get(details.type, ServerError)
     return _BY_STATUS.get(status) or _class_of_range(status)
 
 

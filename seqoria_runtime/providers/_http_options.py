@@ -11,7 +11,8 @@ class HTTPOptions:
     """Limits, proxy and TLS of a provider's own connections; times are seconds.
 
     `pool_timeout` is how long a request may wait for one of `max_connections`. A connection that
-    was idle for `keepalive_expiry` is closed. `proxy` is a URL (`None`: what the environment says,
+    was idle for `keepalive_expiry` is closed: the default is below the 5 s after which common
+    servers close it themselves, and a request on it would be lost. `proxy` is a URL (`None`: what the environment says,
     unless `trust_env` is false). `verify` is an `ssl.SSLContext`, or false to check no certificate.
     Raises `ValueError` that names the option.
     """
@@ -21,7 +22,7 @@ class HTTPOptions:
     pool_timeout: float = 60.0
     max_connections: int = 1000
     max_keepalive_connections: int = 100
-    keepalive_expiry: float = 30.0
+    keepalive_expiry: float = 4.0
     proxy: str | None = field(default=None, repr=False)
     verify: ssl.SSLContext | bool = True
     trust_env: bool = True

@@ -4,30 +4,22 @@ Knows the `tool_calls` entries of Chat Completions and nothing else of it. An en
 a label: calls stand in the order in which they were first seen.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from seqoria_runtime._redaction import bounded
-from seqoria_runtime.models import UNNAMED_TOOL, ToolCallRequest
+from seqoria_runtime.models import ToolCallRequest
 
 from ._arguments import read_arguments
-from ._json import whole
+from ._call_parts import CallParts, arguments_text, requests_of
+from ._values import word
 
-_MAX_NAME = 256
 
-
-class _Call:
-    __slots__ = ("arguments", "extras", "id", "name")
+class _Call(CallParts):
+    __slots__ = ("extras",)
 
     def __init__(self) -> None:
-        self.id = ""
-        self.name = ""
-        self.arguments: list[str] = []
+        super().__init__()
         self.extras: dict[str, Any] = {}
-
-    def text(self) -> str:
-        return "".join(self.arguments)
 
 
 class ToolCallAssembly:
@@ -47,8 +39,8 @@ class ToolCallAssembly:
         function = entry.get("function")
         if not isinstance(function, dict):
             function = {}
-        call_id, name = _text(entry.get("id")).strip(), _text(function.get("name"))
-        arguments = _arguments_text(function.get("arguments"))
+        call_id, name = word(entry.get("id")).strip(), word(function.get("name"))
+        arguments = arguments_text(function.get("arguments"))
         extras = {key: entry[key] for key in self._extras if entry.get(key) is not None}
         if not (call_id or name or arguments or extras):
             return None
@@ -94,36 +86,13 @@ class ToolCallAssembly:
         With `cut`, the output limit ended the response: the call that was being written, and any
         other without whole arguments, is marked as truncated.
         """
-        taken: set[str] = set()
-        requests = []
-        for call in self._calls:
-            call_id = call.id if call.id and call.id not in taken else f"call_{new_id()}"
-            taken.add(call_id)
-            values, invalid = read_arguments(whole(call.text()))
-            request = ToolCallRequest(
-                id=whole(call_id),
-                name=real_name(bounded(whole(call.name), _MAX_NAME)) or UNNAMED_TOOL,
-                arguments=values,
-                invalid_arguments=invalid,
-                truncated=cut and (call is self._last or invalid is not None),
-                response_id=response_id,
-            )
-            requests.append(request)
-        return requests
+        if self._last is not None:
+            self._last.cut = True
+        return requests_of(
+            self._calls, response_id=response_id, new_id=new_id, real_name=real_name, limited=cut
+        )
 
 
 def _is_whole(call: _Call) -> bool:
-    text = call.text()
+    text = call.text
     return bool(text.strip()) and read_arguments(text).invalid is None
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
-
-
-def _arguments_text(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)

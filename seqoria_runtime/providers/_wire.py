@@ -4,7 +4,7 @@ A codec turns a `ModelRequest` into an `Exchange`; the driver sends its body and
 back to a `Decoder` of it. Neither side does the other's work, so both are tested alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from ._protocol import ModelResponse, ProviderEvent
@@ -64,6 +64,21 @@ class Answer(Protocol):
 
     @property
     def complete(self) -> bool: ...
+
+    @property
+    def kinds(self) -> Collection[str]:
+        """The SSE types of its events; what comes under another may be no JSON."""
+
+    @property
+    def text_key(self) -> str:
+        """The JSON key under which its events have their text."""
+
+    @property
+    def plain_text(self) -> str:
+        """The text of the last event, where that held nothing else; empty otherwise."""
+
+    def repeat(self, text: str) -> Sequence[ProviderEvent]:
+        """Add the last plain event once more, with another text."""
 
     def take(self, kind: str, event: dict[str, Any]) -> Sequence[ProviderEvent]:
         """Add one event of a stream; `kind` is its SSE type, empty where the format has none."""

@@ -43,15 +43,17 @@ class CallIdRule:
     """What a server accepts as the id of a tool call.
 
     With `exactly`, an id of that many letters and digits; otherwise any of up to `at_most`
-    characters.
+    characters, with `plain` of letters, digits, "_" and "-" alone.
     """
 
     exactly: int | None = None
     at_most: int = 40
+    plain: bool = False
 
     def accepts(self, call_id: str) -> bool:
         if self.exactly is None:
-            return len(call_id) <= self.at_most
+            fits = not self.plain or _NOT_IN_A_NAME.search(call_id) is None
+            return fits and len(call_id) <= self.at_most
         return len(call_id) == self.exactly and call_id.isascii() and call_id.isalnum()
 
     def made_from(self, text: str) -> str:
@@ -69,14 +71,17 @@ class CallIds:
     def wire(self, call_id: str) -> str:
         """Give the id to send; the same for the same id, and no two the same."""
         known = self._wire.get(call_id)
-        if known is not None:
-            return known
+        if known is None:
+            known = self._wire[call_id] = self.unique(call_id)
+        return known
+
+    def unique(self, call_id: str) -> str:
+        """Give an id to send that was not given before, also where the same id comes again."""
         candidate, number = call_id, 0
         while not self._rule.accepts(candidate) or candidate in self._taken:
             candidate = self._rule.made_from(f"{call_id}#{number}" if number else call_id)
             number += 1
         self._taken.add(candidate)
-        self._wire[call_id] = candidate
         return candidate
 
 

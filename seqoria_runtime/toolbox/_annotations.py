@@ -61,10 +61,8 @@ def _evaluate(annotation: Any, global_names: Mapping[str, Any], local_names: Map
 def _enclosing_locals(code: CodeType) -> Iterator[Mapping[str, Any]]:
     """Yield the local names of the running functions in which `code` was written, innermost first."""
     frame = sys._getframe(1)  # noqa: SLF001 - documented, in spite of its name
-    seen: set[CodeType] = set()
     while frame is not None:
-        if frame.f_code not in seen and frame.f_locals is not frame.f_globals and _holds(frame.f_code, code):
-            seen.add(frame.f_code)
+        if frame.f_locals is not frame.f_globals and _holds(frame.f_code, code):
             yield frame.f_locals
         frame = frame.f_back  # type: ignore[assignment]
 

@@ -4,22 +4,24 @@ Knows nothing of the function, of its signature or of the texts that a model rea
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from pydantic import ValidationError
-from pydantic_core import SchemaValidator
 
 from seqoria_runtime._tools import HiddenParameter
 from seqoria_runtime.models import ToolErrorKind
 
-from ._trusted import Trusted, invalid_in, merged, pending_in
+from ._trusted import Trusted, invalid_in, merged, not_valid, pending_in
 
 _logger: Final = logging.getLogger(__name__)
 
 Check: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 CheckWithin: TypeAlias = Callable[[Mapping[str, Any], Trusted], dict[str, Any]]
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class HiddenValuesError(Exception):
@@ -65,8 +67,7 @@ class PublicArguments:
         return prepared
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """Checked arguments that wait for trusted values.
 
     `given` is what the model sent for public parameters; `public` are their values, or `None`
@@ -83,88 +84,116 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenArguments:
-    """Arguments of which some come from trusted sources.
-
-    `top` are the hidden parameters of the function itself, `nested` those that are fields inside of
-    its public parameters, both with whether they are required. `top_keys` leads from each key under
-    which a model might send one of the former to its name.
-    """
+class NestedFields:
+    """Hidden fields inside of public parameters: `required` has their names, `validate` fills them."""
 
     tool: str
-    top: Mapping[str, bool]
-    nested: Mapping[str, bool]
-    top_keys: Mapping[str, str]
-    public: CheckWithin
-    trusted: SchemaValidator
+    required: Mapping[str, bool]
+    validate: CheckWithin
 
-    @property
-    def hidden(self) -> tuple[HiddenParameter, ...]:
-        return _listed(merged([self.top, self.nested]))
-
-    def check(self, arguments: Mapping[str, Any], override: bool) -> Prepared:
-        given = {key: value for key, value in arguments.items() if key not in self.top_keys}
-        sent = {self.top_keys[key]: value for key, value in arguments.items() if key in self.top_keys}
-        own: Mapping[str, Any] = {}
-        if override and sent:
-            validated = self.trusted.validate_python(sent)
-            own = {name: validated[name] for name in sent}
-        checking = Trusted(checking=True, override=override)
-        public, nested = self._checked(given, checking)
-        self._log_dropped(checking.dropped if override else checking.dropped | sent.keys())
-        pending = {name: required for name, required in self.top.items() if name not in own}
-        return Prepared(given, public, own, merged([pending, nested]), override)
-
-    def missing(self, prepared: Prepared) -> tuple[HiddenParameter, ...]:
-        return _listed(prepared.pending)
-
-    def complete(self, prepared: Prepared, values: Mapping[str, Any]) -> dict[str, Any]:
-        missing = [name for name, required in prepared.pending.items() if required and name not in values]
-        if missing:
-            raise HiddenValuesError(missing=missing)
-        try:
-            return self._completed(prepared, values)
-        except ValidationError as error:
-            failure = _failure(error)
-        except Exception as error:  # noqa: BLE001 - a validator of the application
-            failure = HiddenValuesError(
-                f"a validator of its arguments raised {type(error).__name__}", kind="invalid_arguments"
-            )
-        # Out here no traceback leads on to an error that holds a hidden value.
-        raise failure
-
-    def _checked(
-        self, given: Mapping[str, Any], checking: Trusted
+    def check(
+        self, given: Mapping[str, Any], override: bool
     ) -> tuple[dict[str, Any] | None, Mapping[str, bool]]:
+        """Give the values if no hidden one is needed, else the names of those that are."""
+        checking = Trusted(checking=True, override=override)
         try:
-            return self.public(given, checking), {}
+            return self.validate(given, checking), _NOTHING
         except ValidationError as error:
             pending = pending_in(error)
             if pending is None:
                 raise
-        except Exception:
-            if not self.nested:
-                raise
+            return None, pending
+        except Exception:  # noqa: BLE001 - a validator of the application
             # It may have missed a hidden value, and is asked again when there is one.
-            pending = dict(self.nested)
-        return None, pending
+            return None, self.required
+        finally:
+            log_dropped(checking.dropped, self.tool)
 
-    def _completed(self, prepared: Prepared, values: Mapping[str, Any]) -> dict[str, Any]:
-        public = prepared.public
+    def fill(self, given: Mapping[str, Any], values: Mapping[str, Any], override: bool) -> dict[str, Any]:
+        """Give the values; raises `HiddenValuesError`."""
+        try:
+            return self.validate(given, Trusted(values, override=override))
+        except ValidationError as error:
+            failure = _failure(error)
+        except Exception as error:  # noqa: BLE001 - a validator of the application
+            text = f"a validator of its arguments raised {type(error).__name__}"
+            failure = HiddenValuesError(text, kind="invalid_arguments")
+        # Out here no traceback leads on to an error that holds a hidden value.
+        raise failure
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenArguments:
+    """Arguments of which some come from trusted sources.
+
+    `top` are the hidden parameters of the function itself, with whether they are required;
+    `top_keys` leads to their names from each key under which a model might send them.
+    """
+
+    tool: str
+    hidden: tuple[HiddenParameter, ...]
+    top: Mapping[str, bool]
+    top_keys: Mapping[str, str]
+    public: Check
+    trusted: Check
+    nested: NestedFields | None
+
+    def check(self, arguments: Mapping[str, Any], override: bool) -> Prepared:
+        given, own, pending = arguments, _NOTHING, self.top
+        if not self.top_keys.keys().isdisjoint(arguments):
+            given = {key: value for key, value in arguments.items() if key not in self.top_keys}
+            own = self._own(arguments, override)
+            pending = {name: required for name, required in self.top.items() if name not in own}
+        if self.nested is None:
+            return Prepared(given, self.public(given), own, pending, override)
+        public, inside = self.nested.check(given, override)
+        return Prepared(given, public, own, merged([pending, inside]), override)
+
+    def missing(self, prepared: Prepared) -> tuple[HiddenParameter, ...]:
+        if prepared.pending is self.top:
+            return self.hidden
+        return listed(prepared.pending)
+
+    def complete(self, prepared: Prepared, values: Mapping[str, Any]) -> dict[str, Any]:
+        given, public, own, pending, override = prepared
+        missing = [name for name, required in pending.items() if required and name not in values]
+        if missing:
+            raise HiddenValuesError(missing=missing)
+        trusted = self._trusted({name: values[name] for name in self.top if name in values})
         if public is None:
-            public = self.public(prepared.given, Trusted(values, override=prepared.override))
-        trusted = {name: values[name] for name in self.top if name in values and name not in prepared.own}
-        return {**public, **self.trusted.validate_python(trusted), **prepared.own}
+            assert self.nested is not None
+            public = self.nested.fill(given, values, override)
+        return {**public, **trusted, **own}
 
-    def _log_dropped(self, names: Set[str]) -> None:
-        for name in sorted(names):
-            _logger.warning(
-                "Dropped the model's value for the hidden parameter %r of tool %r", name, self.tool
+    def _own(self, arguments: Mapping[str, Any], override: bool) -> Mapping[str, Any]:
+        sent = {self.top_keys[key]: value for key, value in arguments.items() if key in self.top_keys}
+        if not override:
+            log_dropped(sent, self.tool)
+            return _NOTHING
+        validated = self.trusted(sent)
+        return {name: validated[name] for name in sent}
+
+    def _trusted(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self.trusted(values)
+        except ValidationError as error:
+            detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            failure = HiddenValuesError(not_valid(str(detail["loc"][0]), detail["type"]))
+        except Exception as error:  # noqa: BLE001 - a validator of the application
+            failure = HiddenValuesError(
+                f"a validator of its server-populated parameters raised {type(error).__name__}"
             )
+        # Out here no traceback leads on to an error that holds a hidden value.
+        raise failure
 
 
-def _listed(parameters: Mapping[str, bool]) -> tuple[HiddenParameter, ...]:
+def listed(parameters: Mapping[str, bool]) -> tuple[HiddenParameter, ...]:
     return tuple(HiddenParameter(name, required) for name, required in parameters.items())
+
+
+def log_dropped(names: Iterable[str], tool: str) -> None:
+    for name in sorted(names):
+        _logger.warning("Dropped the model's value for the hidden parameter %r of tool %r", name, tool)
 
 
 def _failure(error: ValidationError) -> HiddenValuesError:

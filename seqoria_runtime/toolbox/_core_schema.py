@@ -38,8 +38,6 @@ _MAKES_NEW = frozenset({
     "typed-dict", "typed-dict-field", "union", "url", "uuid",
 })  # fmt: skip
 
-_SAME_IN_JSON = frozenset({"bool", "float", "int", "str"})
-
 
 def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
     """Make a node like this one whose children are changed."""
@@ -92,7 +90,7 @@ def hands_on_its_input(root: Node, definitions: Definitions) -> bool:
 def is_strict(root: Node, definitions: Definitions) -> bool:
     """Tell whether some part refuses what stands for its values in JSON, as text does for a date."""
     return any(
-        (node.get("strict") and node["type"] not in _SAME_IN_JSON) or (node.get("config") or {}).get("strict")
+        node.get("strict") or (node.get("config") or {}).get("strict")
         for node in reachable(root, definitions)
     )
 

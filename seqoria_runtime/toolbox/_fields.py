@@ -77,18 +77,19 @@ def unusable(tool: str, parameter: str, error: Exception) -> TypeError:
 
 def _annotation(parameter: Parameter) -> Any:
     annotation, default = _checkable(parameter.annotation), parameter.default
-    written = [item for item in _metadata(annotation) if isinstance(item, FieldInfo)]
+    fields = [item for item in _metadata(annotation) if isinstance(item, FieldInfo)]
+    added: list[FieldInfo] = []
     if isinstance(default, FieldInfo):
-        written.append(default)
+        added.append(default)
     elif default is not inspect.Parameter.empty:
-        written.append(Field(default=default))
-    added: list[Any] = written[-1:] if default is not inspect.Parameter.empty else []
+        added.append(Field(default=default))
     description = _spoken(annotation) or parameter.description
-    if description and not any(item.description for item in written):
+    if description and not any(item.description for item in [*fields, *added]):
         added.append(Field(description=description))
     for item in added:
         annotation = Annotated[annotation, item]
-    return annotation if all(item.is_required() for item in written) else NotRequired[annotation]
+    required = all(item.is_required() for item in [*fields, *added])
+    return annotation if required else NotRequired[annotation]
 
 
 def _metadata(annotation: Any) -> tuple[Any, ...]:

@@ -35,7 +35,8 @@ def _whole_text(value: Any) -> str:
         if not value.isascii():
             value.encode()  # a lone surrogate would break the next request to a model
         return str.__str__(value)  # noqa: PLC2801 - a subclass may say something else
-    _refuse_unfinished(value)
+    if type(value) not in _SCALARS:
+        _refuse_unfinished(value)
     return to_json(value, indent=2, inf_nan_mode="null").decode()
 
 

@@ -50,28 +50,20 @@ def is_required(field: Node) -> bool:
     return field["schema"]["type"] != "default" and bool(field.get("required", True))
 
 
-def guarded(field: Node, name: str) -> Node:
-    """Make the field one that is validated by itself, under its name alone, and that may be absent."""
-    schema, fill = field["schema"], _fill(field, name)
-    # pydantic-core finds a default only at the outermost place.
-    schema = (
-        {**schema, "schema": _wrapped(schema["schema"], fill)} if fill.has_default else _wrapped(schema, fill)
-    )
-    return _renamed({**field, "schema": schema, "required": False})
+def standalone(field: Node) -> Node:
+    """Make the field of a typed dictionary that is looked up by its name alone, and may be absent."""
+    return {**_renamed(field), "required": False}
 
 
 def _filled(field: Node, name: str) -> Node:
     """Make the field one that takes its value from the context, and is in no JSON schema."""
-    schema = _wrapped(field["schema"], _fill(field, name))
+    fill = FillField(name, is_required(field), has_default=field["schema"]["type"] == "default")
+    schema = _wrapped(field["schema"], fill)
     metadata = {**(field.get("metadata") or {}), _HIDDEN_FIELD: True}
     with_default = core_schema.with_default_schema(schema, default=FillField.default, validate_default=True)
     # A field of a typed dictionary cannot be required and have a default.
     optional = {"required": False} if "required" in field else {}
     return _renamed({**field, **optional, "schema": with_default, "metadata": metadata})
-
-
-def _fill(field: Node, name: str) -> FillField:
-    return FillField(name, is_required(field), has_default=field["schema"]["type"] == "default")
 
 
 def _renamed(field: Node) -> Node:

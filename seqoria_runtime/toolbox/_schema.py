@@ -9,12 +9,13 @@ from typing import Any
 
 from pydantic_core import CoreSchema, SchemaValidator, to_json
 
-from ._arguments import Arguments, Check, CheckWithin, HiddenArguments, PublicArguments
+from ._arguments import Arguments, Check, CheckWithin, HiddenArguments, NestedFields, PublicArguments, listed
 from ._core_schema import Definitions, Node, copied, hands_on_its_input, is_strict, reachable
 from ._fields import core_schema_of, unusable, with_definitions
 from ._json_schema import json_schema
-from ._rewrite import Rewriter, StrayMarkerError, fields_below, guarded, is_required, keys_of, marked
+from ._rewrite import Rewriter, StrayMarkerError, fields_below, is_required, keys_of, marked, standalone
 from ._signature import Signature
+from ._trusted import merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,15 @@ def compile_signature(signature: Signature, tool: str, server_populated: Set[str
     parameters = _json_schema(rewritten if below else public, tool, nested_keys)
     if not hidden:
         return Compiled(parameters, PublicArguments(_check(public)))
+    top_required, nested_required = _required(top_fields), _required(below)
     arguments = HiddenArguments(
         tool=tool,
-        top=_required(top_fields),
-        nested=_required(below),
+        hidden=listed(merged([top_required, nested_required])),
+        top=top_required,
         top_keys={key: name for name, field in top_fields for key in keys_of(field, name)},
-        public=_check_within(rewritten) if below else _check_without(public),
-        trusted=_trusted(tree, top).validator(),
+        public=_check(public),
+        trusted=_standalone(tree, top).validator().validate_python,
+        nested=NestedFields(tool, nested_required, _check_within(rewritten)) if below else None,
     )
     return Compiled(parameters, arguments)
 
@@ -116,8 +119,8 @@ def _required(fields: list[tuple[str, Node]]) -> dict[str, bool]:
     return required
 
 
-def _trusted(tree: _Tree, names: Set[str]) -> _Tree:
-    fields = {name: guarded(field, name) for name, field in tree.root["fields"].items() if name in names}
+def _standalone(tree: _Tree, names: Set[str]) -> _Tree:
+    fields = {name: standalone(field) for name, field in tree.root["fields"].items() if name in names}
     return _Tree({**tree.root, "fields": fields}, tree.definitions)
 
 
@@ -128,11 +131,6 @@ def _check(public: _Tree) -> Check:
     if hands_on_its_input(public.root, public.definitions):
         return lambda arguments: validator.validate_python(copied(arguments))
     return validator.validate_python
-
-
-def _check_without(public: _Tree) -> CheckWithin:
-    check = _check(public)
-    return lambda arguments, _: check(arguments)
 
 
 def _check_within(rewritten: _Tree) -> CheckWithin:

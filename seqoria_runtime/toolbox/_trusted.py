@@ -54,8 +54,8 @@ class HiddenField:
     def take_out(self, data: dict[str, Any], trusted: Trusted) -> None:
         """Take out what was sent for the field, unless the model may override it."""
         for sent in [data.pop(key) for key in self.keys if key in data]:
-            if sent is _NO_VALUE or sent is trusted.values_by_name.get(self.name, _NO_VALUE):
-                continue  # put in by `show`
+            if sent is _NO_VALUE:
+                continue  # `show` has put it in
             if trusted.override:
                 data[self.name] = sent
             else:
@@ -110,11 +110,7 @@ class FillField:
             return handler(value)
         except ValidationError as error:
             reason = error.errors(include_url=False, include_context=False, include_input=False)[0]["type"]
-        raise PydanticCustomError(
-            _INVALID,
-            "Server-populated parameter '{parameter}' is not valid ({reason})",
-            {"parameter": self.name, "reason": reason},
-        )
+        raise PydanticCustomError(_INVALID, "{text}", {"text": not_valid(self.name, reason)})
 
     def _trusted_value(self, trusted: Trusted) -> Any:
         if self.name in trusted.values_by_name:
@@ -139,20 +135,17 @@ class MarkSet:
 
 
 def try_choice(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]) -> Any:
-    """Note a choice of a union that fails for nothing but its pending hidden fields."""
-    plausible = info.context.plausible
-    known = len(plausible)
+    """While checking, note a choice of a union that fails for nothing but its pending hidden fields."""
     try:
         return handler(value)
     except ValidationError as error:
-        del plausible[known:]
-        if pending := pending_in(error):
-            plausible.append(pending)
+        if info.context.checking and (pending := pending_in(error)):
+            info.context.plausible.append(pending)
         raise
 
 
 def settle_union(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]) -> Any:
-    """Let a union wait for hidden values if any choice does; they are not required if another one fits."""
+    """While checking, let a union wait if a choice does; nothing is required if another choice fits."""
     plausible = info.context.plausible
     known = len(plausible)
     result, fits = None, True
@@ -162,12 +155,11 @@ def settle_union(value: Any, handler: ValidatorFunctionWrapHandler, info: Valida
         if len(plausible) == known:
             raise
         fits = False
-    waiting = plausible[known:]
+    if len(plausible) == known:
+        return result
+    waiting = merged(plausible[known:])
     del plausible[known:]
-    if waiting and (info.context.checking or not fits):
-        names = merged(waiting)
-        raise _pending_error(dict.fromkeys(names, False) if fits else names)
-    return result
+    raise _pending_error(dict.fromkeys(waiting, False) if fits else waiting)
 
 
 def pending_in(error: ValidationError) -> dict[str, bool] | None:
@@ -176,6 +168,10 @@ def pending_in(error: ValidationError) -> dict[str, bool] | None:
     if not all(map(is_pending, details)):
         return None
     return merged([detail["ctx"]["parameters"] for detail in details])
+
+
+def not_valid(parameter: str, reason: str) -> str:
+    return f"Server-populated parameter {parameter!r} is not valid ({reason})"
 
 
 def invalid_in(error: ValidationError) -> str | None:

@@ -249,7 +249,7 @@ async def test_sync_callbacks_run_in_a_thread_with_the_callers_context_and_async
 
 
 @pytest.mark.clause("C76")
-async def test_sync_callbacks_are_run_by_what_the_executor_gives_one_after_the_other() -> None:
+async def test_sync_callbacks_alone_are_run_by_what_the_executor_gives_one_after_the_other() -> None:
     running: list[str] = []
     most: list[int] = []
 
@@ -264,6 +264,8 @@ async def test_sync_callbacks_are_run_by_what_the_executor_gives_one_after_the_o
     values = await resolve(USER, TENANT, LOCALE, registry=registry, run_sync=run_sync)
     assert values == {"user_id": 1, "tenant": 2, "locale": 3}
     assert most == [1, 1, 1]
+    assert await resolve(USER, context={"tenant": "t1"}, registry={"user_id": later}, run_sync=run_sync)
+    assert len(most) == 3
 
 
 @pytest.mark.clause("C53", "C76")

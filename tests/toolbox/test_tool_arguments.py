@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from seqoria_runtime._tools import Tool, ToolFailure
 from seqoria_runtime.toolbox import LocalToolbox
+from seqoria_runtime.toolbox._texts import failed
 
 
 def tool_of(function: Callable[..., Any], **options: Any) -> Tool:
@@ -105,10 +106,15 @@ def test_a_validator_that_crashes_is_that_calls_error_and_only_its_class_is_told
 @pytest.mark.case("L1")
 def test_a_refusal_can_always_be_stored_as_utf8() -> None:
     refusal(tool_of(add), {"\ud800": 1}).encode()
+    failed("add", "\ud800").encode()
 
 
 class Box(BaseModel):
     items: list[Any]
+
+
+class Account(BaseModel):
+    user_id: int
 
 
 class Open(BaseModel):
@@ -132,7 +138,7 @@ def spoil(value: Any) -> Any:
 
 
 @pytest.mark.clause("C62")
-@pytest.mark.parametrize("hidden", [False, True], ids=["public", "with a hidden one"])
+@pytest.mark.parametrize("hidden", ["nothing", "a parameter", "a field"])
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [
@@ -152,15 +158,17 @@ def spoil(value: Any) -> Any:
     ids=repr,
 )
 def test_a_tool_may_change_its_arguments_and_the_request_stays_as_it_was(
-    annotation: Any, value: Any, hidden: bool
+    annotation: Any, value: Any, hidden: str
 ) -> None:
-    def use(value, user_id=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def use(value, user_id=None, account=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         spoil(value)
 
+    if hidden == "a field":
+        use.__annotations__["account"] = Account
     if annotation is not None:
         use.__annotations__["value"] = annotation
-    tool = tool_of(use, server_populated=["user_id"] if hidden else ())
-    request = {"value": value}
+    tool = tool_of(use, server_populated=() if hidden == "nothing" else ["user_id"])
+    request = {"value": value} | ({"account": {}} if hidden == "a field" else {})
     before = copy.deepcopy(request)
     prepared = tool.validate(request)
     tool.call(tool.complete(prepared, {"user_id": 1}))
@@ -177,14 +185,19 @@ class Visit(BaseModel):
 
 @pytest.mark.clause("C62")
 def test_a_strict_model_takes_what_json_has_for_its_types_and_refuses_the_rest() -> None:
-    def book(visit: Visit, number: Annotated[int, Strict()]) -> str:
+    def book(visit: Visit, number: int) -> str:
         return repr((visit.day, visit.span, number))
+
+    def plan(day: Annotated[datetime.date, Strict()]) -> Any:
+        return day
 
     tool = tool_of(book)
     arguments = {"visit": {"day": "2024-02-29", "id": str(uuid.UUID(int=1)), "span": [1, 2]}, "number": 3}
     assert tool.call(tool.validate(arguments)) == "(datetime.date(2024, 2, 29), (1, 2), 3)"
     assert "visit.span.0" in refusal(tool, json.loads(json.dumps(arguments).replace("[1,", '["1",')))
-    assert "number" in refusal(tool, {**arguments, "number": "3"})
+    plan_tool = tool_of(plan)
+    assert plan_tool.call(plan_tool.validate({"day": "2024-02-29"})) == datetime.date(2024, 2, 29)
+    assert "day\n" in refusal(plan_tool, {"day": 3})
 
 
 class Order(BaseModel):

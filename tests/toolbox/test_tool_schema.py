@@ -405,7 +405,29 @@ def test_a_class_local_to_the_function_around_is_found_though_one_of_its_name_is
     def use(handle: "Handle") -> int:
         return handle.local
 
+    def inside() -> Tool:
+        class Handle(BaseModel):
+            inner: int
+
+        def use(handle: "Handle") -> int:
+            return handle.inner
+
+        return tool_of(use)
+
     assert "local" in json.dumps(tool_of(use).parameters)
+    assert "inner" in json.dumps(inside().parameters)
+
+
+def test_a_method_of_a_local_class_finds_the_classes_beside_it() -> None:
+    class Beside(BaseModel):
+        x: int
+
+    class Service:
+        def use(self, beside: "Beside") -> int:
+            return beside.x
+
+    tool = tool_of(Service().use)
+    assert tool.call(tool.validate({"beside": {"x": "3"}})) == 3
 
 
 def test_a_name_from_the_closure_is_found_after_the_function_around_has_ended() -> None:

@@ -79,7 +79,11 @@ class ChatView:
             return
         if self._open != (console, style):
             self._end_line()
-        console.out(text, style=style or None, highlight=False, end="")
+        if style:
+            console.out(text, style=style, highlight=False, end="")
+        else:  # rich would turn tabs into spaces
+            console.file.write(text)
+            console.file.flush()
         self._open = None if text.endswith("\n") else (console, style)
 
     def _end_line(self) -> None:

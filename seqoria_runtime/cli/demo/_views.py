@@ -79,9 +79,10 @@ class PlainView:
     def moved_on(self, call: Call) -> None:
         if call.thread_ended_at is not None and call.settled_at is not None:
             line = _event(call, call.thread_ended_at, "thread", "has ended; its slot is free again")
-            self._after_text.append(line)
-            if not self._text:
-                self.pause()
+            if self._text:
+                self._after_text.append(line)
+            else:
+                self._print(line)
         elif call.started_at is not None and call.outcome is None:
             after = f"after {', '.join(call.waits_for)}" if call.waits_for else ""
             self._early.append((call, _event(call, call.started_at, "running", after)))
@@ -90,10 +91,7 @@ class PlainView:
         self._print_started()
 
     def pause(self) -> None:
-        if self._thinking or self._text:
-            self._console.print(_paragraphs(self._thinking, self._text))
-            self._console.print()
-        self._thinking = self._text = ""
+        self._print_text()
         for line in self._after_text:
             self._print(line)
         self._after_text.clear()
@@ -104,11 +102,17 @@ class PlainView:
     def tick(self) -> None:
         pass
 
+    def _print_text(self) -> None:
+        if self._thinking or self._text:
+            self._console.print(_paragraphs(self._thinking, self._text))
+            self._console.print()
+        self._thinking = self._text = ""
+
     def _print_started(self) -> None:
         # A call begins a moment before the turn's consumer hears of the outcome that it waited for.
         for call, line in list(self._early):
             if not self._board.unsettled_before(call):
-                self.pause()
+                self._print_text()
                 self._early.remove((call, line))
                 self._print(line)
 

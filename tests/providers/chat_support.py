@@ -1,0 +1,153 @@
+"""What the tests of Chat Completions share: streams, requests, and answers read without a server."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seqoria_runtime.models import AssistantMessage, ChatChunk, ChatMessage, ToolCallRequestList, UserMessage
+from seqoria_runtime.models.errors import LLMError
+from seqoria_runtime.providers import (
+    PROFILES,
+    ModelRequest,
+    ModelResponse,
+    Profile,
+    ProviderEvent,
+    ToolDefinition,
+)
+from seqoria_runtime.providers._chat_completions import ChatExchange, chat_exchange
+
+DATA = Path(__file__).parent / "data"
+STREAMS = sorted(path.name for path in DATA.glob("*.sse"))
+ADD = ToolDefinition("add", "Add two numbers.", {"type": "object", "properties": {"a": {}, "b": {}}})
+NOW = ToolDefinition("now", "", {})
+
+
+def recorded(name: str) -> bytes:
+    return (DATA / name).read_bytes()
+
+
+def ids() -> Callable[[], str]:
+    numbers = itertools.count(1)
+    return lambda: f"new{next(numbers)}"
+
+
+def exchange(
+    request: ModelRequest | None = None,
+    *,
+    profile: str | Profile = "compatible",
+    stream: bool = True,
+    **options: Any,
+) -> ChatExchange:
+    made = chat_exchange(
+        request or ModelRequest([UserMessage(content="hi")]),
+        model="m",
+        options=options,
+        profile=PROFILES[profile] if isinstance(profile, str) else profile,
+        stream=stream,
+    )
+    return ChatExchange(
+        body=made.body, model=made.model, profile=made.profile, names=made.names, new_id=ids()
+    )
+
+
+def body(
+    messages: Sequence[ChatMessage] = (UserMessage(content="hi"),),
+    *,
+    profile: str | Profile = "compatible",
+    tools: Sequence[ToolDefinition] = (),
+    tool_choice: str | None = None,
+    stream: bool = True,
+    **options: Any,
+) -> dict[str, Any]:
+    """The request's body as it goes over the wire."""
+    request = ModelRequest(messages, tools=tools, tool_choice=tool_choice)
+    made: dict[str, Any] = json.loads(exchange(request, profile=profile, stream=stream, **options).body)
+    return made
+
+
+def wire(messages: Sequence[ChatMessage], profile: str | Profile = "compatible") -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = body(messages, profile=profile)["messages"]
+    return made
+
+
+def sse(*events: Mapping[str, Any] | str, done: bool = True) -> bytes:
+    """Events as a server sends them; a string stands for itself."""
+    written = [event if isinstance(event, str) else f"data: {json.dumps(event)}" for event in events]
+    if done:
+        written.append("data: [DONE]")
+    return "".join(f"{event}\n\n" for event in written).encode()
+
+
+def delta(*, finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def fragment(index: int | None = 0, **fields: Any) -> dict[str, Any]:
+    """A delta with one fragment of a tool call."""
+    function = {name: fields.pop(name) for name in ("name", "arguments") if name in fields}
+    entry = fields | {"function": function}
+    return delta(tool_calls=[entry if index is None else entry | {"index": index}])
+
+
+@dataclass
+class Read:
+    """What an answer came to: its events, then a response or a failure."""
+
+    events: list[ProviderEvent]
+    response: ModelResponse | None
+    failure: LLMError | None
+
+    @property
+    def text(self) -> str:
+        return "".join(event.content for event in self.events if isinstance(event, ChatChunk))
+
+    @property
+    def thinking(self) -> str:
+        return "".join(event.thinking or "" for event in self.events if isinstance(event, ChatChunk))
+
+    @property
+    def message(self) -> AssistantMessage:
+        assert isinstance(self.response, AssistantMessage), (self.response, self.failure)
+        return self.response
+
+    @property
+    def batch(self) -> ToolCallRequestList:
+        assert isinstance(self.response, ToolCallRequestList), (self.response, self.failure)
+        return self.response
+
+    @property
+    def calls(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(call.name, call.arguments) for call in self.batch.tool_calls]
+
+    @property
+    def error(self) -> LLMError:
+        assert self.failure is not None, self.response
+        return self.failure
+
+
+def read(
+    data: bytes | Iterable[bytes],
+    *,
+    content_type: str = "text/event-stream",
+    request: ModelRequest | None = None,
+    profile: str | Profile = "compatible",
+) -> Read:
+    """Read an answer that comes in these pieces, as the driver does."""
+    decoder = exchange(request, profile=profile).decoder(content_type)
+    events: list[ProviderEvent] = []
+    for piece in [data] if isinstance(data, bytes) else data:
+        events += decoder.feed(piece)
+        if decoder.ended:
+            break
+    events += decoder.close()
+    try:
+        return Read(events, decoder.finish(), None)
+    except LLMError as error:
+        return Read(events, None, error)
+
+
+def read_whole(value: Any, **kwargs: Any) -> Read:
+    return read(json.dumps(value).encode(), content_type="application/json; charset=utf-8", **kwargs)
