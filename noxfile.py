@@ -79,12 +79,5 @@ def wheel(session: nox.Session) -> None:
     session.run("python", "-m", "build", "--outdir", str(built), ".", silent=True)
     newest = max(built.glob("*.whl"), key=lambda path: path.stat().st_mtime)
     session.install(f"seqoria-runtime[all] @ {newest.as_uri()}")
-    session.run(
-        "pytest",
-        "--rootdir",
-        ".",
-        "--import-mode=importlib",
-        "tests",
-        *session.posargs,
-        env={"PYTHONSAFEPATH": "1"},
-    )
+    # Without the safe path the sources in the working folder would come before the wheel.
+    session.run("pytest", *(session.posargs or ["tests"]), env={"PYTHONSAFEPATH": "1"})

@@ -21,6 +21,7 @@ _HINTS = (
 
 # A bounded scheme keeps a long run of letters from being scanned once per letter.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>\\^`{|}]+")
+_AUTHORITY = re.compile(r"[^/?#]*")
 _PROSE = (
     r"(?!(?:tokens?|auth\w*|realm|scheme|headers?|credentials?|of|is|was|or|and|in|for|with|required"
     r"|value|format|security|type)\b)"
@@ -55,7 +56,7 @@ _ASSIGNMENT = re.compile(
 )
 _KEY_SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    r"sk-(?=[\w*-]{0,300}[\d*])[\w*-]{8,}"
+    r"sk-(?=[\w*-]{0,60}[\d*])[\w*-]{8,}"
     r"|(?:gsk|ghp|gho|ghs|hf|github_pat)_[A-Za-z0-9_]{12,}"
     r"|(?:xai|glpat|xox[abprs])-[A-Za-z0-9_-]{12,}"
     r"|AIza[A-Za-z0-9_-]{20,}"
@@ -88,21 +89,22 @@ def _hide_scheme_value(match: re.Match[str]) -> str:
 
 def redact_url(url: str) -> str:
     """Hide a URL's user info, query values and fragment; host, port, path and parameter names stay."""
+    scheme, _, rest = url.partition("://")
+    authority = _AUTHORITY.match(rest)[0]  # type: ignore[index]  # it matches the empty text as well
+    user, at, host = authority.rpartition("@")
     try:
-        parts = urlsplit(url)
-        _ = parts.port
+        parts = urlsplit(f"{scheme}://{host}{rest[len(authority) :]}")
+        usable = bool(host) and parts.port != 0
     except ValueError:
+        usable = False
+    # Of a password with an unescaped "/", the authority is a part, whose port is none.
+    if not usable:
         return REDACTED_URL
-    # An "@" behind the authority is the rest of a password that holds an unescaped "/", "?" or "#".
-    if not parts.netloc or ("@" not in parts.netloc and "@" in url and ":" in parts.netloc):
-        return REDACTED_URL
-    if "@" not in parts.netloc and not parts.query and "#" not in url:
+    if not (at or parts.query or parts.fragment):
         return url
-    host = parts.netloc.rpartition("@")[2]
-    user = f"{REDACTED}@" if "@" in parts.netloc else ""
     query = "?" + "&".join(_hidden_pairs(parts.query)) if parts.query else ""
     fragment = f"#{REDACTED}" if parts.fragment else ""
-    return f"{parts.scheme}://{user}{host}{parts.path}{query}{fragment}"
+    return f"{scheme}://{REDACTED + at if user else at}{host}{parts.path}{query}{fragment}"
 
 
 def _hidden_pairs(query: str) -> Iterable[str]:

@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio
-from anyio.abc import Process
+
+from ._pipes import Child
 
 EXIT_SECONDS = 2.0
 TERMINATE_SECONDS = 1.0
@@ -25,17 +26,15 @@ _POLL_SECONDS = 0.005
 _PROC = Path("/proc")
 
 
-async def end_process_tree(process: Process) -> None:
-    """Close the process's input and wait for its exit; end what is left of its tree, by force if need be.
+async def end_process_tree(process: Child) -> None:
+    """Close a process's input and wait for its exit; end what is left of its tree, if need be by force.
 
     The process has to lead a process group of its own. On Linux, processes that it started in other
     groups are found as well. Call it under a shield: it takes at most the sum of the limits above.
     """
-    others = list(_descendants(process.pid)) if process.returncode is None else []
-    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        if process.stdin is not None:
-            await process.stdin.aclose()
-    await wait_until(lambda: process.returncode is not None, EXIT_SECONDS)
+    others = list(_descendants(process.pid)) if process.exit_code is None else []
+    process.stdin.close()
+    await wait_until(lambda: process.exit_code is not None, EXIT_SECONDS)
     if _alive(process, others):
         _signal_tree(process, others, signal.SIGTERM)
         await wait_until(lambda: not _alive(process, others), TERMINATE_SECONDS)
@@ -54,8 +53,8 @@ async def wait_until(condition: Callable[[], bool], seconds: float) -> None:
             await anyio.sleep(_POLL_SECONDS)
 
 
-def _alive(process: Process, others: "list[_Member]") -> bool:
-    return process.returncode is None or _group_alive(process.pid) or any(other.alive for other in others)
+def _alive(process: Child, others: "list[_Member]") -> bool:
+    return process.exit_code is None or _group_alive(process.pid) or any(other.alive for other in others)
 
 
 def _group_alive(group: int) -> bool:
@@ -73,9 +72,9 @@ def _group_alive(group: int) -> bool:
     )
 
 
-def _signal_tree(process: Process, others: "list[_Member]", number: signal.Signals) -> None:
+def _signal_tree(process: Child, others: "list[_Member]", number: signal.Signals) -> None:
     if sys.platform == "win32":
-        if process.returncode is None:
+        if process.exit_code is None:
             process.kill()
         return
     with suppress(ProcessLookupError, PermissionError):

@@ -130,7 +130,8 @@ class Server:
         if self._stop_cause is not None or not self.started:
             return self._failure if self._stop_cause is None else RequestFailed(self._stop_cause, ran=False)
         over = self._attempt_over
-        self._wake.set()
+        if self._state != "connecting":
+            self._wake.set()
         await over.wait()
         return None if self._current is not None else self._failure
 

@@ -7,11 +7,12 @@ standard error. Knows nothing of what the messages mean.
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import anyio
-from anyio.abc import Process
+from anyio import Event
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
@@ -20,10 +21,15 @@ from mcp_types import jsonrpc_message_adapter
 from seqoria_runtime._redaction import bounded, redact
 
 from ._link import Link
+from ._pipes import Child
 from ._processes import end_process_tree, wait_until
 
-Messages: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
-Outbox: TypeAlias = MemoryObjectSendStream[SessionMessage]
+Log: TypeAlias = logging.Logger | logging.LoggerAdapter[logging.Logger]
+Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
+Outbox: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
+Streams: TypeAlias = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
 
 _BUFFERED = 16
 _MAX_LINE = 64 * 1024 * 1024
@@ -43,56 +49,63 @@ async def stdio_transport(
     env: Mapping[str, str] | None,
     cwd: str | Path | None,
     link: Link,
-    log: logging.Logger | logging.LoggerAdapter[logging.Logger],
-) -> AsyncGenerator[tuple[Messages, Outbox], None]:
+    log: Log,
+) -> AsyncGenerator[Streams, None]:
     """Run a server and talk to it; leaving ends its whole process tree, also when cancelled.
 
     Raises `OSError` if the program cannot be started.
     """
-    process = await anyio.open_process(
-        argv, env={**get_default_environment(), **(env or {})}, cwd=cwd, start_new_session=True
-    )
-    server = _StdioServer(process, link, log)
-    async with anyio.create_task_group() as group:
-        for task in (server.read_messages, server.write_messages, server.read_errors):
-            group.start_soon(task)
+    whole = {**get_default_environment(), **(env or {})}
+    with Child(argv, env=whole, cwd=cwd) as child:
+        async with _talk(_StdioServer(child, link, log)) as streams:
+            yield streams
+
+
+@asynccontextmanager
+async def _talk(server: "_StdioServer") -> AsyncGenerator[Streams, None]:
+    inbox, messages = anyio.create_memory_object_stream[SessionMessage | Exception](_BUFFERED)
+    outbox, to_write = anyio.create_memory_object_stream[SessionMessage](0)
+    async with inbox, messages, outbox, to_write, anyio.create_task_group() as group:
+        written = Event()
+        group.start_soon(server.read_messages, inbox)
+        group.start_soon(server.write_messages, to_write, inbox, written)
+        group.start_soon(server.read_errors)
         try:
-            yield server.messages, server.outbox
+            yield messages, outbox
         finally:
             with anyio.CancelScope(shield=True):
-                await server.end()
+                messages.close()
+                outbox.close()
+                await server.end(written)
             group.cancel_scope.cancel("the server was ended")
 
 
+@dataclass
 class _StdioServer:
-    def __init__(
-        self, process: Process, link: Link, log: logging.Logger | logging.LoggerAdapter[logging.Logger]
-    ) -> None:
-        self._process = process
-        self._link = link
-        self._log = log
-        self._last_words = b""
-        self._inbox, self.messages = anyio.create_memory_object_stream[SessionMessage | Exception](_BUFFERED)
-        self.outbox, self._to_write = anyio.create_memory_object_stream[SessionMessage](0)
-        self._written = anyio.Event()
+    child: Child
+    link: Link
+    log: Log
+    last_words: bytes = b""
 
-    async def read_messages(self) -> None:
+    async def read_messages(self, inbox: Inbox) -> None:
         """Read the server's output, line by line, until it ends."""
-        assert self._process.stdout is not None
         buffer = bytearray()
         with suppress(*_BROKEN):
             while len(buffer) <= _MAX_LINE:
                 start = len(buffer)
-                buffer += await self._process.stdout.receive()
+                buffer += await self.child.stdout.receive()
                 if buffer.find(b"\n", start) >= 0:
                     *lines, rest = bytes(buffer).split(b"\n")
                     buffer = bytearray(rest)
-                    await self._deliver(lines)
-        self._link.end(await self._how_it_ended(too_long=len(buffer) > _MAX_LINE))
-        self._inbox.close()
-        await self._drain()
+                    await self._deliver(lines, inbox)
+        self.link.end(await self._how_it_ended(too_long=len(buffer) > _MAX_LINE))
+        inbox.close()
+        # A server that flushes its output at exit must not hang on a full pipe.
+        with suppress(*_BROKEN):
+            while True:
+                await self.child.stdout.receive()
 
-    async def _deliver(self, lines: list[bytes]) -> None:
+    async def _deliver(self, lines: list[bytes], inbox: Inbox) -> None:
         for line in lines:
             if not line.strip():
                 continue
@@ -100,71 +113,45 @@ class _StdioServer:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 shown = bounded(redact(line.decode(errors="replace")), _MAX_SHOWN)
-                self._log.debug("printed a line that is no message: %s", shown)
+                self.log.debug("printed a line that is no message: %s", shown)
                 continue
-            await self._inbox.send(SessionMessage(message))
+            await inbox.send(SessionMessage(message))
 
-    async def _how_it_ended(self, *, too_long: bool) -> str:
+    async def _how_it_ended(self, *, too_long: bool = False) -> str:
         if too_long:
             return "printed a line without an end"
-        await wait_until(lambda: self._process.returncode is not None, _EXIT_CODE_SECONDS)
-        code = self._process.returncode
+        await wait_until(lambda: self.child.exit_code is not None, _EXIT_CODE_SECONDS)
+        code = self.child.exit_code
         if code is None:
             return "closed its output"
         return f"exited with code {code}" if code >= 0 else f"was killed by signal {-code}"
 
-    async def _drain(self) -> None:
-        # A server that flushes its output at exit must not hang on a full pipe.
-        assert self._process.stdout is not None
-        with suppress(*_BROKEN):
-            while True:
-                await self._process.stdout.receive()
-
-    async def write_messages(self) -> None:
+    async def write_messages(self, to_write: Outbox, inbox: Inbox, written: Event) -> None:
         """Write what is sent, whole lines only, whoever is cancelled meanwhile."""
-        assert self._process.stdin is not None
         try:
-            with self._to_write:
-                async for message in self._to_write:
-                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await self._process.stdin.send(f"{text}\n".encode())
-        except _BROKEN:
+            async for message in to_write:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await self.child.stdin.send(f"{text}\n".encode())
+        except OSError:
             # It may live on, and would never hear of anything again.
-            self._link.end(await self._how_it_ended(too_long=False))
-            self._inbox.close()
+            cause = await self._how_it_ended()
+            self.link.end("closed its input" if self.child.exit_code is None else cause)
+            inbox.close()
         finally:
-            self._written.set()
+            to_write.close()
+            written.set()
 
     async def read_errors(self) -> None:
         """Read standard error to its end, and keep its last words."""
-        assert self._process.stderr is not None
         with suppress(*_BROKEN):
             while True:
-                self._last_words += await self._process.stderr.receive()
-                self._last_words = self._last_words[-_MAX_LAST_WORDS:]
+                self.last_words = (self.last_words + await self.child.stderr.receive())[-_MAX_LAST_WORDS:]
 
-    async def end(self) -> None:
+    async def end(self, written: Event) -> None:
         """Flush what was accepted, and end the process and all that it started."""
-        self.messages.close()
-        self.outbox.close()
         with anyio.move_on_after(_FLUSH_SECONDS):
-            await self._written.wait()
-        await end_process_tree(self._process)
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                await pipe.aclose()
-        if self._last_words and self._process.returncode:
-            words = redact(self._last_words.decode(errors="replace").strip())
-            self._log.info("said before it ended: %s", words)
-        self._release()
-
-    def _release(self) -> None:
-        """Close what would otherwise be closed, with a warning, by the garbage collector."""
-        for stream in (self._inbox, self.messages, self.outbox, self._to_write):
-            stream.close()
-        # asyncio's own object closes only once every copy of the pipes is closed, and a process that
-        # got away may hold one.
-        transport = getattr(getattr(self._process, "_process", None), "_transport", None)
-        if transport is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                transport.close()
+            await written.wait()
+        await end_process_tree(self.child)
+        if self.last_words and self.child.exit_code:
+            words = redact(self.last_words.decode(errors="replace").strip())
+            self.log.info("said before it ended: %s", words)

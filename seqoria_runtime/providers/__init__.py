@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any
 from ._protocol import AsyncBaseProvider, ModelRequest, ModelResponse, ProviderEvent, ToolDefinition
 
 if TYPE_CHECKING:
+    from ._anthropic import AsyncAnthropicProvider
     from ._http_options import HTTPOptions
+    from ._ollama import AsyncOllamaProvider
+    from ._openai import AsyncOpenAIProvider
     from ._openai_compatible import AsyncOpenAICompatibleProvider
     from ._profiles import PROFILES, Profile
     from ._retry import RetryPolicy
 
 __all__ = [
     "PROFILES",
+    "AsyncAnthropicProvider",
     "AsyncBaseProvider",
+    "AsyncOllamaProvider",
     "AsyncOpenAICompatibleProvider",
+    "AsyncOpenAIProvider",
     "HTTPOptions",
     "ModelRequest",
     "ModelResponse",
@@ -30,6 +36,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     homes = {
+        "AsyncAnthropicProvider": "_anthropic",
+        "AsyncOllamaProvider": "_ollama",
+        "AsyncOpenAIProvider": "_openai",
         "AsyncOpenAICompatibleProvider": "_openai_compatible",
         "HTTPOptions": "_http_options",
         "PROFILES": "_profiles",

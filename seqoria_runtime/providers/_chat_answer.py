@@ -209,9 +209,9 @@ class ChatAnswer:
 
 def _as_delta(choice: Any) -> Any:
     """Give a whole choice the form of a delta; in a whole answer each call is an entry of its own."""
-    if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+    if not isinstance(choice, dict):
         return choice
-    message = choice["message"]
+    message = _checked(choice.get("message"), dict, "message")
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         labelled = [

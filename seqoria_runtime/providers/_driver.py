@@ -159,7 +159,8 @@ class _Reading:
         self._exchange = exchange
         self._provider = provider
         self._decoder: Decoder = exchange.decoder(response.headers.get("content-type", ""))
-        self._parts = _parts(response)
+        self._parts = aiter(response.stream)  # type: ignore[arg-type]  # an asynchronous client's
+        self._unpack = unpacker(response.headers.get("content-encoding", ""))
         self._read_out = False
         self._final: ModelResponse | None = None
 
@@ -174,7 +175,7 @@ class _Reading:
         decoder = self._decoder
         try:
             while not decoder.complete:
-                events = decoder.feed(await anext(self._parts))
+                events = decoder.feed(await self._next())
                 if events:
                     return events
         except StopAsyncIteration:
@@ -242,13 +243,6 @@ class _Reading:
                     await _unwind(self._parts)
             finally:
                 await self._response.aclose()
-
-
-def _parts(response: httpx.Response) -> AsyncIterator[bytes]:
-    # The stream itself saves a layer per read; only a body that was compressed all the same needs it.
-    if "content-encoding" in response.headers or not isinstance(response.stream, httpx.AsyncByteStream):
-        return response.aiter_bytes()
-    return aiter(response.stream)
 
 
 async def _unwind(parts: AsyncIterator[bytes]) -> None:

@@ -9,6 +9,7 @@ from seqoria_runtime.models.errors import InvalidRequestError
 
 from ._decoding import EventStreamDecoder, Framing, WholeDecoder
 from ._json import dump
+from ._lines import LineFraming
 from ._sse import SSEDecoder
 from ._wire import Answer, Decoder
 
@@ -31,8 +32,9 @@ class JSONExchange:
     stream: bool
 
     def decoder(self, content_type: str) -> Decoder:
-        whole = content_type.partition(";")[0].strip().lower() == "application/json"
-        if whole and not (self.stream and self.framing is not SSEDecoder):
+        is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+        # A stream of lines may call itself JSON too, and one line is an answer in a piece as well.
+        if is_json and not (self.stream and self.framing is LineFraming):
             return WholeDecoder(self.answer())
         return EventStreamDecoder(self.answer(), self.framing(), trailer=False)
 

@@ -13,8 +13,37 @@ CHAT_COMPLETIONS_OPTIONS = frozenset({
 })
 """What Chat Completions takes beside the request itself; `extra_body` holds what a server adds."""
 
+MESSAGES_OPTIONS = frozenset({
+    *("cache_control", "container", "context_management", "disable_parallel_tool_use", "extra_body"),
+    *("inference_geo", "max_tokens", "mcp_servers", "metadata", "output_config", "service_tier", "speed"),
+    *("stop_sequences", "temperature", "thinking", "top_k", "top_p"),
+})
+"""What Messages takes beside the request itself; `disable_parallel_tool_use` goes into `tool_choice`."""
+
+RESPONSES_OPTIONS = frozenset({
+    *("background", "context_management", "conversation", "extra_body", "include", "max_output_tokens"),
+    *("max_tool_calls", "metadata", "parallel_tool_calls", "previous_response_id", "prompt"),
+    *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning"),
+    *("safety_identifier", "service_tier", "store", "stream_options", "temperature", "text", "tools"),
+    *("top_logprobs", "top_p", "truncation", "user"),
+})
+"""What Responses takes beside the request itself; `tools` are those that run at the server."""
+
+OLLAMA_BODY_OPTIONS = frozenset({
+    *("extra_body", "format", "keep_alive", "logprobs", "think", "top_logprobs"),
+})
+"""What Ollama's chat takes beside the request itself, at the top of the body."""
+
+OLLAMA_MODEL_OPTIONS = frozenset({
+    *("frequency_penalty", "main_gpu", "min_p", "num_batch", "num_ctx", "num_gpu", "num_keep"),
+    *("num_predict", "num_thread", "presence_penalty", "repeat_last_n", "repeat_penalty", "seed", "stop"),
+    *("temperature", "top_k", "top_p", "typical_p", "use_mmap"),
+})
+"""What Ollama's chat takes inside `options`."""
+
 _OF_THE_REQUEST = frozenset({
-    *("function_call", "functions", "messages", "model", "stream", "tool_choice", "tools"),
+    *("function_call", "functions", "input", "instructions", "messages", "model", "stream", "system"),
+    *("tool_choice", "tools"),
 })
 
 
@@ -46,3 +75,14 @@ def _check_extra_body(extra: Any, owner: str) -> None:
     taken = sorted(_OF_THE_REQUEST & set(extra))
     if taken:
         raise TypeError(f"{owner}: 'extra_body' cannot replace {', '.join(map(repr, taken))}")
+
+
+def check_tools_at_server(tools: Any) -> None:
+    """Check the option `tools`. Raises `TypeError` for anything but a list of definitions with a type."""
+    if tools is None:
+        return
+    listed = isinstance(tools, (list, tuple))
+    if not listed or not all(
+        isinstance(tool, Mapping) and isinstance(tool.get("type"), str) for tool in tools
+    ):
+        raise TypeError("'tools' must be a list of definitions such as {'type': 'web_search'}")

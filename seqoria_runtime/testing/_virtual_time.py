@@ -30,9 +30,14 @@ def run_virtual(
 ) -> T:
     """Run `async_fn(*args)` in an event loop of its own, in virtual time that starts at 0.0.
 
-    Time stands still while anything can run, worker threads that somebody waits for included, and
-    then jumps to the next deadline. Raises what `async_fn` raises, and `VirtualTimeDeadlock` where
-    it would wait for ever; its tasks are cancelled first.
+    Time stands still while anything can run and then jumps to the next deadline. It stands still,
+    too, for worker threads that somebody waits for: those of the runtime, of `anyio.to_thread`
+    with its default limiter, and of asyncio's executors; a runtime's thread that itself waits for
+    work in the loop does not hold it. Threads with a limiter of their own are not seen, and real
+    I/O is not waited for.
+
+    Raises what `async_fn` raises, and `VirtualTimeDeadlock` where it would wait for ever; its tasks
+    are cancelled first.
     """
     name, options = virtual_backend(backend)
     return anyio.run(fail_on_deadlock(async_fn), *args, backend=name, backend_options=options)

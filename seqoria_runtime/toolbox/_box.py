@@ -110,10 +110,7 @@ class LocalToolbox:
         depends_on: Iterable[str] = (),
         timeout: float | None = None,
     ) -> None:
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"A tool's name must be 1 to 64 letters, digits, '_' or '-', not {name!r}")
-        if name in self._tools:
-            raise ValueError(f"This toolbox has a tool {name!r} already")
+        self._check_name(name)
         if description is not None and not isinstance(description, str):
             raise TypeError(f"Tool {name!r}: 'description' must be a string, not {description!r}")
         hidden = _checks.names("server_populated", server_populated)
@@ -134,6 +131,12 @@ class LocalToolbox:
             max_result_chars=self._max_result_chars,
         )
 
+    def _check_name(self, name: Any) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"A tool's name must be 1 to 64 letters, digits, '_' or '-', not {name!r}")
+        if name in self._tools:
+            raise ValueError(f"This toolbox has a tool {name!r} already")
+
     def list_tools(self) -> list[ToolInfo]:
         """Describe all tools, in copies."""
         return [_info(tool) for tool in self.tools]
@@ -152,14 +155,14 @@ class LocalToolbox:
 
         Nothing else is asked for hidden values, and no limit or timeout applies. Raises
         `ToolNotFoundError`, `ValidationError` for arguments that do not fit, `ValueError` for names
-        on the wrong side, `ToolExecutionError` for hidden values or a result that cannot be used,
-        and the tool's own exception as it is. A sync function runs in a worker thread, which a
-        cancelled caller leaves to itself.
+        on the wrong side, `TypeError` for anything but mappings, `ToolExecutionError` for hidden
+        values or a result that cannot be used, and the tool's own exception as it is. A sync function
+        runs in a worker thread, which a cancelled caller leaves to itself.
         """
         tool = self._tools.get(name)
         if tool is None:
             raise ToolNotFoundError(f"Tool {name!r} not found in LocalToolbox")
-        ready = _prepared(tool, arguments or {}, server_args or {})
+        ready = _prepared(tool, _mapping("arguments", arguments), _mapping("server_args", server_args))
         value = await run_in_thread(partial(tool.call, ready)) if tool.blocking else tool.call(ready)
         if isawaitable(value):
             value = await value
@@ -176,6 +179,14 @@ def _info(tool: FunctionTool) -> ToolInfo:
     if tool.depends_on:
         annotations["depends_on"] = sorted(tool.depends_on)
     return ToolInfo(tool.name, tool.description, copy.deepcopy(dict(tool.parameters)), annotations)
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name!r} must be a mapping, not {type(value).__name__}")
+    return value
 
 
 def _prepared(

@@ -39,12 +39,10 @@ def core_schema_of(signature: Signature, tool: str, title: str) -> tuple[Node, D
 
 
 def with_definitions(root: Node, definitions: Definitions) -> CoreSchema:
-    node = (
-        {"type": "definitions", "schema": root, "definitions": [*definitions.values()]}
-        if definitions
-        else root
-    )
-    return cast(CoreSchema, node)
+    whole = root
+    if definitions:
+        whole = {"type": "definitions", "schema": root, "definitions": [*definitions.values()]}
+    return cast(CoreSchema, whole)
 
 
 def _closed(root: Node) -> Node:

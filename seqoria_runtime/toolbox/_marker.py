@@ -5,7 +5,7 @@ from typing import Any, Final
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from ._core_schema import Node, children
+from ._core_schema import Definitions, Node, children
 
 _KEY: Final = "seqoria_runtime_hidden"
 
@@ -36,8 +36,13 @@ def is_marker(node: Node) -> bool:
     return bool((node.get("metadata") or {}).get(_KEY))
 
 
-def marks_all_of(node: Node) -> bool:
+def marks_all_of(node: Node, definitions: Definitions) -> bool:
     """Tell whether the value that this node validates is hidden as a whole."""
     if is_marker(node):
         return True
-    return node["type"] in _TRANSPARENT and any(map(marks_all_of, children(node)))
+    reference = node.get("schema_ref", "")
+    if reference in definitions:
+        # Without itself, lest a definition lead back to itself for ever.
+        others = {name: schema for name, schema in definitions.items() if name != reference}
+        return marks_all_of(definitions[reference], others)
+    return node["type"] in _TRANSPARENT and any(marks_all_of(child, definitions) for child in children(node))

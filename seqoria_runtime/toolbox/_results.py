@@ -8,7 +8,8 @@ from typing import Any, Final
 from pydantic_core import to_json
 
 _SCALARS: Final = frozenset({bool, bytes, float, int, str, type(None)})
-_SEQUENCES: Final = (list, tuple, set, frozenset, deque)
+_CONTAINER_TYPES: Final = (dict, list, tuple, set, frozenset, deque)
+_CONTAINERS: Final = frozenset(_CONTAINER_TYPES)
 
 
 class UnserializableError(Exception):
@@ -46,14 +47,10 @@ def _refuse_unfinished(value: Any) -> None:
     while waiting:
         item = waiting.pop()
         kind = type(item)
-        if kind in _SCALARS or id(item) in seen:
-            continue
-        if isinstance(item, dict):
-            seen.add(id(item))
-            waiting.extend(item.values())
-        elif isinstance(item, _SEQUENCES):
-            seen.add(id(item))
-            waiting.extend(item)
+        if kind in _CONTAINERS or isinstance(item, _CONTAINER_TYPES):
+            if id(item) not in seen:
+                seen.add(id(item))
+                waiting += _parts(item)
         elif isinstance(item, Coroutine):
             item.close()
             refused = kind
@@ -61,3 +58,8 @@ def _refuse_unfinished(value: Any) -> None:
             refused = kind
     if refused is not None:
         raise TypeError(f"a {refused.__qualname__} is not a finished value")
+
+
+def _parts(container: Any) -> list[Any]:
+    parts = container.values() if isinstance(container, dict) else container
+    return [part for part in parts if type(part) not in _SCALARS]

@@ -30,20 +30,19 @@ def fields_below(root: Node, definitions: Definitions) -> Iterator[tuple[str, No
             yield from _fields(node)
 
 
-def marked(fields: Iterable[tuple[str, Node]]) -> frozenset[str]:
-    return frozenset(name for name, field in fields if marks_all_of(field["schema"]))
+def marked(fields: Iterable[tuple[str, Node]], definitions: Definitions) -> frozenset[str]:
+    return frozenset(name for name, field in fields if marks_all_of(field["schema"], definitions))
 
 
 def is_hidden_field(field: Node) -> bool:
     return bool((field.get("metadata") or {}).get(_HIDDEN_FIELD))
 
 
-def keys_of(field: Node, name: str) -> frozenset[str]:
+def keys_of(field: Node, name: str) -> tuple[str, ...]:
     """The keys under which an input may hold the field: its name and its plain aliases."""
     alias = field.get("validation_alias", ())
-    if isinstance(alias, str):
-        return frozenset({name, alias})
-    return frozenset({name, *(str(path[0]) for path in alias if len(path) == 1)})
+    aliases = [alias] if isinstance(alias, str) else [str(path[0]) for path in alias if len(path) == 1]
+    return tuple(dict.fromkeys([name, *aliases]))
 
 
 def is_required(field: Node) -> bool:
@@ -71,11 +70,12 @@ def _renamed(field: Node) -> Node:
 
 
 class Rewriter:
-    """Rewrites schemas for one set of hidden names."""
+    """Rewrites a schema for one set of hidden names; `definitions` are the ones that it met, rewritten."""
 
     def __init__(self, hidden: frozenset[str], definitions: Definitions) -> None:
         self._hidden = hidden
         self._definitions = definitions
+        self.definitions: dict[str, Node] = {}
 
     def rewrite(self, node: Node) -> Node:
         """Make the schema that fills hidden fields; raises `StrayMarkerError`."""
@@ -85,10 +85,18 @@ class Rewriter:
             return self._struct(node)
         if node["type"] == "union":
             return self._union(node)
+        if node["type"] == "definition-ref":
+            self._rewrite_definition(node["schema_ref"])
+            return node
         new = map_children(node, self.rewrite)
         if node["type"] in _READS_INPUT and (fields := _filtered_fields(new["schema"])):
             return _filtered(new, FilterStruct(fields, shows=True))
         return new
+
+    def _rewrite_definition(self, reference: str) -> None:
+        if reference not in self.definitions:
+            self.definitions[reference] = {}  # a definition may refer to itself
+            self.definitions[reference] = self.rewrite(self._definitions[reference])
 
     def _struct(self, node: Node) -> Node:
         hidden = tuple(

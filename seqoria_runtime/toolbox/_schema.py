@@ -3,7 +3,7 @@
 Knows nothing of calls; everything here happens once for each tool.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,10 @@ class _Tree:
 
     @property
     def whole(self) -> CoreSchema:
-        return with_definitions(self.root, self.definitions)
+        used = {node.get("schema_ref") for node in reachable(self.root, self.definitions)}
+        return with_definitions(
+            self.root, {ref: self.definitions[ref] for ref in self.definitions if ref in used}
+        )
 
     def validator(self, *, rewritten: bool = False) -> SchemaValidator:
         # What pydantic built for a model class knows nothing of the rewriting.
@@ -53,11 +56,11 @@ def compile_signature(signature: Signature, tool: str, server_populated: Set[str
     hidden = _hidden_names(tree, tool, server_populated)
     top = tree.root["fields"].keys() & hidden
     public = tree.only(tree.root["fields"].keys() - hidden)
-    rewritten = _rewritten(public, hidden, tool)
+    rewritten, told = _rewritten(public, hidden, tool)
     below = [(name, field) for name, field in fields_below(public.root, public.definitions) if name in hidden]
     top_fields = [(name, field) for name, field in tree.root["fields"].items() if name in top]
     nested_keys = {key for name, field in below for key in keys_of(field, name)}
-    parameters = _json_schema(rewritten if below else public, tool, nested_keys)
+    parameters = _json_schema(told if below else public, tool, nested_keys)
     if not hidden:
         return Compiled(parameters, PublicArguments(_check(public)))
     top_required, nested_required = _required(top_fields), _required(below)
@@ -76,28 +79,26 @@ def compile_signature(signature: Signature, tool: str, server_populated: Set[str
 def _hidden_names(tree: _Tree, tool: str, server_populated: Set[str]) -> frozenset[str]:
     """Names given by name or by marker; a name hides every parameter and field that is called so."""
     own = tree.root["fields"]
-    hidden = frozenset(server_populated) | marked(own.items())
+    hidden = frozenset(server_populated) | marked(own.items(), tree.definitions)
     public = tree.only(own.keys() - hidden)
     below = [*fields_below(public.root, public.definitions)]
     unknown = server_populated - own.keys() - {name for name, _ in below}
     if unknown:
-        listed = ", ".join(sorted(unknown))
-        raise ValueError(f"Unknown server-populated parameters: {listed} (of tool {tool!r})")
-    return hidden | marked(below)
+        names = ", ".join(sorted(unknown))
+        raise ValueError(f"Unknown server-populated parameters: {names} (of tool {tool!r})")
+    return hidden | marked(below, tree.definitions)
 
 
-def _rewritten(public: _Tree, hidden: frozenset[str], tool: str) -> _Tree:
+def _rewritten(public: _Tree, hidden: frozenset[str], tool: str) -> tuple[_Tree, _Tree]:
+    """Give the tree that validates, and the one of it that is told."""
     rewriter = Rewriter(hidden, public.definitions)
-    referred = {node.get("schema_ref") for node in reachable(public.root, public.definitions)}
     try:
-        return _Tree(
-            rewriter.rewrite(public.root),
-            {ref: rewriter.rewrite(node) for ref, node in public.definitions.items() if ref in referred},
-        )
+        root = rewriter.rewrite(public.root)
     except StrayMarkerError:
         raise TypeError(
             f"Tool {tool!r}: HIDDEN hides a whole parameter or field, it cannot stand inside of its type"
         ) from None
+    return _Tree(root, {**public.definitions, **rewriter.definitions}), _Tree(root, rewriter.definitions)
 
 
 def _json_schema(public: _Tree, tool: str, hidden_keys: Set[str]) -> dict[str, Any]:
@@ -112,11 +113,8 @@ def _json_schema(public: _Tree, tool: str, hidden_keys: Set[str]) -> dict[str, A
         raise
 
 
-def _required(fields: list[tuple[str, Node]]) -> dict[str, bool]:
-    required: dict[str, bool] = {}
-    for name, field in fields:
-        required[name] = required.get(name, False) or is_required(field)
-    return required
+def _required(fields: Iterable[tuple[str, Node]]) -> dict[str, bool]:
+    return merged({name: is_required(field)} for name, field in fields)
 
 
 def _standalone(tree: _Tree, names: Set[str]) -> _Tree:

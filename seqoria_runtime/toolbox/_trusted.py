@@ -48,7 +48,7 @@ class HiddenField:
     """A hidden field of one struct; `keys` are those under which an input may hold it."""
 
     name: str
-    keys: frozenset[str]
+    keys: tuple[str, ...]
     required: bool
 
     def take_out(self, data: dict[str, Any], trusted: Trusted) -> None:
@@ -57,7 +57,7 @@ class HiddenField:
             if sent is _NO_VALUE:
                 continue  # `show` has put it in
             if trusted.override:
-                data[self.name] = sent
+                data.setdefault(self.name, sent)
             else:
                 trusted.dropped.add(self.name)
 

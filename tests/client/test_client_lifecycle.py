@@ -5,7 +5,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.tools import Deeds, recording_toolbox
 
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client._root import _entered
@@ -14,6 +13,7 @@ from seqoria_runtime.models.errors import ClientClosedError, ClientStateError
 from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ProviderEvent
 from seqoria_runtime.testing import Reply, ScriptedProvider, call, calls, says, stalls
 from seqoria_runtime.toolbox import LocalToolbox
+from tests.support.tools import Deeds, recording_toolbox
 
 ONE_CALL = [ToolCallRequest(id="c1", name="work", arguments={"tag": "a", "seconds": 5})]
 

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import histories
 
 from seqoria_runtime.client.history import (
     StepRecord,
@@ -27,6 +26,7 @@ from seqoria_runtime.models import (
     ToolMessages,
     UserMessage,
 )
+from tests.support import histories
 
 QUESTION = UserMessage(content="q")
 PROMPT = "be kind"

@@ -6,9 +6,6 @@ from typing import Any
 import anyio
 import anyio.from_thread
 import pytest
-from support.histories import check_history
-from support.talk import Talk, collect
-from support.tools import Deeds, Gate, recording_toolbox
 
 from seqoria_runtime.models import (
     AssistantMessage,
@@ -27,6 +24,9 @@ from seqoria_runtime.testing import (
     wait_for_abandoned_threads,
 )
 from seqoria_runtime.toolbox import LocalToolbox
+from tests.support.histories import check_history
+from tests.support.talk import Talk, collect
+from tests.support.tools import Deeds, Gate, recording_toolbox
 
 BEFORE = "before it started"
 RUNNING = "cancelled while running; it may have taken effect"
@@ -146,8 +146,8 @@ def outcomes(talk: Talk) -> dict[str, str]:
 MIXED = calls(
     call("work", tag="done", seconds=1),
     call("lingers", tag="running", seconds=5),
-    call("work", tag="queued", seconds=5),
-    call("work", tag="queued behind", seconds=5),
+    call("lingers", tag="next", seconds=5),
+    call("lingers", tag="queued", seconds=5),
     call("after", tag="dependent", seconds=1),
     call("nobody", tag="unknown"),
     text="let me see",
@@ -170,14 +170,14 @@ async def test_a_round_under_way_is_kept_whole_and_tells_the_truth(way: Any, for
     said = outcomes(talk)
     assert said["done"] == "done done"
     assert said["running"].endswith(RUNNING)
-    assert said["queued"].endswith(RUNNING)
-    assert said["queued behind"].endswith(BEFORE)
+    assert said["next"].endswith(RUNNING)
+    assert said["queued"].endswith(BEFORE)
     assert said["dependent"].endswith(BEFORE)
     assert "not found" in said["unknown"]
     kinds = [message.kind for message in talk.history if isinstance(message, ToolCallError)]
     assert kinds == ["cancelled"] * 4 + ["unknown_tool"]
     assert talk.deeds.done == ["done"]
-    assert talk.deeds.cleaned == ["running"]
+    assert sorted(talk.deeds.cleaned) == ["next", "running"]
     assert talk.client.stats().free_slots == 2
     [answer] = await talk.chat("go on")
     assert answer.content == "go on"

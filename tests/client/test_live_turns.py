@@ -2,14 +2,14 @@ from typing import Any
 
 import anyio
 import pytest
-from support.histories import check_history
-from support.talk import Talk, collect
 
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client._live_turns import _live
 from seqoria_runtime.models import AssistantMessage, ToolMessages, UserMessage
 from seqoria_runtime.models.errors import RateLimitError, TurnInProgressError
 from seqoria_runtime.testing import ScriptedProvider, call, calls, fails, says, stalls
+from tests.support.histories import check_history
+from tests.support.talk import Talk, collect
 
 TWO_ROUNDS = (
     calls(call("work", tag="a", seconds=1), text="one", every=0.1),

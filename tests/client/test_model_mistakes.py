@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from support.histories import check_history, loaded
-from support.talk import Talk
 
 from seqoria_runtime.models import UNNAMED_TOOL, ToolCallError, ToolCallResult, UserMessage
 from seqoria_runtime.testing import broken_call, call, calls, says
 from seqoria_runtime.toolbox import LocalToolbox
+from tests.support.histories import check_history, loaded
+from tests.support.talk import Talk
 
 
 def adding_tools(added: list[int]) -> LocalToolbox:

@@ -2,8 +2,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.histories import check_history
-from support.talk import Talk, collect
 
 from seqoria_runtime.models import (
     AssistantMessage,
@@ -19,6 +17,8 @@ from seqoria_runtime.models.errors import (
 )
 from seqoria_runtime.testing import call, calls, emits, fails, says, stalls
 from seqoria_runtime.toolbox import LocalToolbox
+from tests.support.histories import check_history
+from tests.support.talk import Talk, collect
 
 pytestmark = pytest.mark.clause("C80")
 

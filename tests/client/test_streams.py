@@ -12,15 +12,15 @@ from typing import Any
 import anyio
 import anyio.from_thread
 import pytest
-from support.histories import check_history
-from support.pooled import Pooled
-from support.talk import Talk, collect
 
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models import AssistantMessage, ToolCallRequest, ToolMessages
 from seqoria_runtime.testing import Reply, ScriptedProvider, call, calls, says
 from seqoria_runtime.toolbox import LocalToolbox
+from tests.support.histories import check_history
+from tests.support.pooled import Pooled
+from tests.support.talk import Talk, collect
 
 LINGERS = calls(call("work", tag="quick", seconds=0), call("lingers", tag="slow", seconds=5))
 BATCH = [

@@ -4,13 +4,13 @@ from typing import Any
 
 import anyio
 import pytest
-from support.talk import Talk, collect
 
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import AssistantMessage, ToolCallRequest
 from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ProviderEvent
 from seqoria_runtime.testing import call, calls, says
 from seqoria_runtime.toolbox import LocalToolbox
+from tests.support.talk import Talk, collect
 
 request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="none")
 

@@ -3,8 +3,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.histories import check_history
-from support.talk import Talk, collect
 
 from seqoria_runtime.client.settings import DEFAULT_SYSTEM_PROMPT
 from seqoria_runtime.models import (
@@ -20,6 +18,8 @@ from seqoria_runtime.models import (
 from seqoria_runtime.models.errors import ProviderProtocolError, RateLimitError, UnexpectedToolCallError
 from seqoria_runtime.testing import call, calls, emits, fails, says
 from seqoria_runtime.toolbox import LocalToolbox
+from tests.support.histories import check_history
+from tests.support.talk import Talk, collect
 
 USAGE = LLMUsage(prompt_tokens=10, completion_tokens=2, total_tokens=12)
 

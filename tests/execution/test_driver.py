@@ -1,7 +1,8 @@
 import asyncio
 import gc
+import types
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
@@ -215,6 +216,34 @@ async def test_an_error_is_not_kept_alive_by_the_frames_that_it_went_through() -
         assert (await died())() is None
     finally:
         gc.enable()
+
+
+@types.coroutine
+def pause() -> Generator[None, None, None]:
+    yield
+
+
+def test_an_error_that_is_thrown_in_is_not_kept_alive_by_the_driver() -> None:
+    class Odd(Exception):
+        pass
+
+    async def work() -> None:
+        await pause()
+
+    driver = Driver(ignore)
+    generator = driver.drive(work(), copy_context())
+    generator.send(None)
+    error = Odd()
+    ghost = weakref.ref(error)
+    gc.disable()
+    try:
+        generator.throw(error)
+    except Odd:
+        driver.forget()
+    finally:
+        del error
+        gc.enable()
+    assert ghost() is None
 
 
 async def test_a_driver_where_nothing_happened_is_undisturbed() -> None:

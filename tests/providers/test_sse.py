@@ -1,5 +1,7 @@
 """The framing of server-sent events."""
 
+import itertools
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -59,9 +61,10 @@ def test_an_event_at_the_end_of_the_input_counts() -> None:
 def test_an_event_without_end_is_an_error_and_not_all_of_the_memory() -> None:
     decoder = SSEDecoder()
     piece = b"x" * (1 << 24)
+    for _ in range(4):
+        assert decoder.feed(piece) == []
     with pytest.raises(ValueError, match="an event of more than 67108864 bytes"):
-        for _ in range(5):
-            decoder.feed(piece)
+        decoder.feed(piece)
 
 
 def test_the_limit_is_that_of_one_event() -> None:
@@ -105,5 +108,5 @@ def streams(draw: st.DrawFn) -> tuple[bytes, list[int]]:
 def test_any_split_of_the_bytes_gives_the_same_events(stream: tuple[bytes, list[int]]) -> None:
     whole, cuts = stream
     borders = [0, *sorted(cuts), len(whole)]
-    pieces = [whole[start:end] for start, end in zip(borders, borders[1:], strict=False)]
+    pieces = [whole[start:end] for start, end in itertools.pairwise(borders)]
     assert decode(*pieces) == decode(whole) == decode(*(whole[at : at + 1] for at in range(len(whole))))

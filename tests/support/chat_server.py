@@ -1,8 +1,8 @@
-"""A model server on this machine that speaks Chat Completions, one scripted answer per request."""
+"""A model server on this machine that speaks Chat Completions and answers as it is told."""
 
 import json
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -56,7 +56,7 @@ class ChatServer:
     """`url` is the base URL; `requests` are the bodies that came, in order."""
 
     url: str
-    answers: list[Answer]
+    answer: Callable[[dict[str, Any]], Answer]
     requests: list[dict[str, Any]] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
         chat = self.server.chat
         body = self.rfile.read(int(self.headers["content-length"]))
         chat.requests.append(json.loads(body))
-        answer = chat.answers[len(chat.requests) - 1]
+        answer = chat.answer(chat.requests[-1])
         self.close_connection = True
         self.send_response(answer.status)
         self.send_header("connection", "close")
@@ -109,10 +109,14 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serve(answers: Sequence[Answer]) -> Generator[ChatServer, None, None]:
-    """A server on 127.0.0.1 while the context is open."""
+def serve(
+    answers: Sequence[Answer] | Callable[[dict[str, Any]], Answer],
+) -> Generator[ChatServer, None, None]:
+    """A server on 127.0.0.1 while the context is open; answers in order, or made from each request's body."""
+    in_order = iter(()) if callable(answers) else iter(answers)
+    answer = answers if callable(answers) else lambda _: next(in_order)
     with _Server(("127.0.0.1", 0), _Handler) as server:
-        server.chat = ChatServer(f"http://127.0.0.1:{server.server_address[1]}/v1", list(answers))
+        server.chat = ChatServer(f"http://127.0.0.1:{server.server_address[1]}/v1", answer)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -81,6 +81,8 @@ async def test_trusted_values_fill_hidden_parameters_at_every_depth(tools: Local
     ("name", "arguments", "server_args", "error", "message"),
     [
         ("nope", {}, None, ToolNotFoundError, "Tool 'nope' not found in LocalToolbox"),
+        ("add", [1], None, TypeError, "'arguments' must be a mapping, not list"),
+        ("add", {"a": 1}, "b", TypeError, "'server_args' must be a mapping, not str"),
         ("add", {"a": "x"}, None, ValidationError, "valid integer"),
         ("add", {"a": 1, "c": 1}, None, ValidationError, "Extra inputs"),
         ("add", {"a": 1}, {"b": 1}, ValueError, "Unknown server parameter: b"),
@@ -99,8 +101,8 @@ async def test_trusted_values_fill_hidden_parameters_at_every_depth(tools: Local
 async def test_what_goes_wrong_is_raised_to_the_caller(
     tools: LocalToolbox,
     name: str,
-    arguments: dict[str, Any],
-    server_args: dict[str, Any] | None,
+    arguments: Any,
+    server_args: Any,
     error: type[Exception],
     message: str,
 ) -> None:

@@ -5,7 +5,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal, NotRequired, Optional, Protocol, Union
+from typing import Annotated, Any, Generic, Literal, NotRequired, Optional, Protocol, TypeVar, Union
 
 import pytest
 from hypothesis import given
@@ -18,12 +18,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    Json,
+    RootModel,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_validator,
 )
-from typing_extensions import TypedDict
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from typing_extensions import TypeAliasType, TypedDict
 
 from seqoria_runtime._tools import HiddenParameter, Tool, ToolFailure
 from seqoria_runtime.toolbox import HIDDEN, LocalToolbox
@@ -685,6 +688,93 @@ def test_a_choice_that_fails_for_another_reason_waits_for_nothing() -> None:
     assert wanted(tool, {"it": {"account": {}, "count": 1}}) == [("user_id", True)]
     assert wanted(tool, {"it": {"account": {}, "count": "x", "text": "t"}}) == []
     assert failure(lambda: tool.validate({"it": {"account": {}, "count": "x"}})).kind == "invalid_arguments"
+
+
+Marked = TypeAliasType("Marked", Annotated[str, HIDDEN])
+Item = TypeVar("Item")
+
+
+class TwoMarked(BaseModel):
+    first: Marked
+    second: Marked
+    amount: int = 0
+
+
+class Page(BaseModel, Generic[Item]):
+    items: list[Item]
+
+
+class Accounts(RootModel[list[Account]]):
+    pass
+
+
+@pydantic_dataclass
+class Booking:
+    user_id: str
+    amount: int = 0
+
+
+@pytest.mark.clause("C70")
+def test_a_marker_in_an_alias_of_types_hides_wherever_the_alias_stands() -> None:
+    def use(token: Marked, amount: int, pair: TwoMarked) -> Any:
+        return token, amount, pair
+
+    tool = tool_of(use)
+    assert list(tool.parameters["properties"]) == ["amount", "pair"]
+    assert list(tool.parameters["$defs"]) == ["TwoMarked"]
+    assert list(tool.parameters["$defs"]["TwoMarked"]["properties"]) == ["amount"]
+    arguments = {"amount": 1, "token": FORGED, "pair": {"first": FORGED}}
+    result = run(tool, arguments, token="t", first="f", second="s")
+    assert result == ("t", 1, TwoMarked(first="f", second="s"))
+
+
+@pytest.mark.clause("C70", "C74")
+def test_hidden_fields_are_found_in_every_kind_of_model() -> None:
+    def use(page: Page[Account], accounts: Accounts, booking: Booking, text: Json[Account]) -> Any:
+        return page, accounts, booking, text
+
+    tool = tool_of(use, "user_id")
+    assert "user_id" not in json.dumps(tool.parameters)
+    forged = {"user_id": FORGED}
+    arguments = {
+        "page": {"items": [forged]},
+        "accounts": [forged],
+        "booking": forged,
+        "text": json.dumps(forged),
+    }
+    account = Account(user_id="u1")
+    assert run(tool, arguments, user_id="u1") == (
+        Page[Account](items=[account]), Accounts([account]), Booking("u1"), account,
+    )  # fmt: skip
+
+
+class Chain(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    handle: Handle | None = None
+    next: "Chain | None" = None
+
+
+def test_a_hidden_parameter_may_have_a_type_that_json_schema_does_not_know() -> None:
+    def use(amount: int, tree: Tree, chain: Chain) -> Any:
+        return chain
+
+    tool = tool_of(use, "chain", "user_id")
+    assert list(tool.parameters["$defs"]) == ["Tree"]
+    chain = Chain(next=Chain(handle=Handle()))
+    assert run(tool, {"amount": 1, "tree": {}}, chain=chain, user_id="u1") is chain
+
+
+class Linked(BaseModel):
+    chain: Chain
+    amount: int = 0
+
+
+def test_a_hidden_field_may_have_a_type_that_json_schema_does_not_know() -> None:
+    def use(linked: Linked) -> Any:
+        return linked.chain
+
+    chain = Chain(next=Chain(handle=Handle()))
+    assert run(tool_of(use, "chain"), {"linked": {"chain": {}}}, chain=chain) is chain
 
 
 def test_the_class_of_a_model_is_the_same_with_and_without_a_toolbox() -> None:

@@ -212,6 +212,7 @@ def test_what_cannot_be_a_tool_is_refused_by_name_and_nothing_is_registered(
         ({"description": 3}, TypeError, "'it': 'description' must be a string, not 3"),
         ({"name": ""}, ValueError, "1 to 64 letters.*not ''"),
         ({"name": "a b"}, ValueError, "not 'a b'"),
+        ({"name": 3}, ValueError, "not 3"),
         ({"name": "x" * 65}, ValueError, "1 to 64 letters"),
         ({"retries": 3}, TypeError, "retries"),
     ],

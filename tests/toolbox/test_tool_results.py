@@ -1,6 +1,5 @@
 """The one rule by which a tool's value becomes text."""
 
-import collections
 import dataclasses
 import datetime
 import decimal
@@ -89,7 +88,6 @@ class Loud(str):
         ),
         ({3}, "[\n  3\n]"),
         (frozenset({"x"}), '[\n  "x"\n]'),
-        (collections.deque([1]), "[\n  1\n]"),
         (Point(1, 2), "[\n  1,\n  2\n]"),
         (datetime.datetime(2024, 2, 29, 1, 2, tzinfo=datetime.UTC), '"2024-02-29T01:02:00Z"'),
         (datetime.timedelta(seconds=90), '"PT1M30S"'),

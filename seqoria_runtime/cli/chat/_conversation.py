@@ -9,13 +9,13 @@ from typing import Any
 import anyio
 
 from seqoria_runtime.cli._command import FAILURE, INTERRUPTED, SUCCESS
+from seqoria_runtime.cli._interrupts import Interrupts
 from seqoria_runtime.cli._text import make_console
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import AssistantMessage, LLMUsage
 from seqoria_runtime.providers import AsyncOpenAICompatibleProvider
 from seqoria_runtime.toolbox import LocalToolbox
 
-from ._interrupts import Interrupts
 from ._lines import LineReader
 from ._view import ChatView
 

@@ -23,13 +23,14 @@ def _speed(text: str) -> float:
 
 
 def _run(arguments: Namespace) -> int:
+    from seqoria_runtime.cli._interrupts import run_interruptibly
     from seqoria_runtime.cli._text import can_animate, make_console
 
     from ._play import Pace, play
 
     console = make_console(plain=arguments.plain)
     animated = not arguments.plain and can_animate(console)
-    return run_on(arguments.backend, play, console, Pace(arguments.speed), animated)
+    return run_on(arguments.backend, run_interruptibly, play, console, Pace(arguments.speed), animated)
 
 
 DEMO = Command(

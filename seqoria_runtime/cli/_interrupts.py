@@ -3,13 +3,16 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from typing import TypeVarTuple, Unpack
 
 import anyio
 from anyio.abc import TaskStatus
 
-from seqoria_runtime.cli._command import INTERRUPTED
+from ._command import INTERRUPTED
+
+Ts = TypeVarTuple("Ts")
 
 
 class Interrupts:
@@ -47,6 +50,21 @@ class Interrupts:
             os._exit(INTERRUPTED)
         self._scope.cancel("Ctrl-C")
         self._on_stop()
+
+
+async def run_interruptibly(async_fn: Callable[[Unpack[Ts]], Awaitable[int]], *args: *Ts) -> int:
+    """Await `async_fn(*args)` and give its exit code, or that of an interruption once Ctrl-C cancels it.
+
+    A `KeyboardInterrupt` would strike anywhere, in the middle of the runtime's own code too.
+    """
+    interrupts = Interrupts()
+    code = INTERRUPTED
+    async with anyio.create_task_group() as group:
+        await group.start(interrupts.watch)
+        with interrupts.interruptible():
+            code = await async_fn(*args)
+        group.cancel_scope.cancel("the work is over")
+    return code
 
 
 def _ignore() -> None:

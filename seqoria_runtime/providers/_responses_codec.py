@@ -1,0 +1,90 @@
+"""The codec of Responses: a `ModelRequest` in, the request's body and a reading of its answer out.
+
+Does no I/O and knows no server but by what it is told of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from seqoria_runtime.models.errors import InvalidRequestError
+
+from ._exchange import JSONExchange, NewId, encoded, new_id
+from ._protocol import ModelRequest, ToolDefinition
+from ._responses_answer import ResponsesAnswer
+from ._responses_input import wire_input
+from ._schemas import wire_schema
+from ._wire_names import WireNames, wire_name
+
+_ONLY_WITH_TOOLS = ("max_tool_calls", "parallel_tool_calls")
+_CHOICES = frozenset({"auto", "none", "required"})
+# They refuse it, whatever its value is.
+_WITHOUT_TEMPERATURE = ("gpt-5",)
+
+
+def responses_exchange(
+    request: ModelRequest,
+    *,
+    model: str,
+    options: Mapping[str, Any],
+    stream: bool,
+    ids: NewId = new_id,
+) -> JSONExchange:
+    """Encode a request for one model.
+
+    Raises `InvalidRequestError` for what Responses has no form for.
+    """
+    chosen = dict(options)
+    instructions, items = wire_input(request.messages, stored=chosen.get("store") is not False)
+    body: dict[str, Any] = {"model": model, "input": items}
+    if instructions:
+        body["instructions"] = instructions
+    body |= _tools(request, at_server=chosen.pop("tools", ()))
+    body |= chosen.pop("extra_body", {})
+    body |= _generation(chosen, model=model, with_tools="tools" in body, stream=stream)
+    if stream:
+        body["stream"] = True
+    names = WireNames(tool.name for tool in request.tools)
+    return JSONExchange(
+        path="/responses",
+        body=encoded(body),
+        model=model,
+        answer=partial(ResponsesAnswer, model=model, names=names, new_id=ids),
+        stream=stream,
+    )
+
+
+def _generation(options: Mapping[str, Any], *, model: str, with_tools: bool, stream: bool) -> dict[str, Any]:
+    left_out = set() if with_tools else set(_ONLY_WITH_TOOLS)
+    if not stream:
+        left_out.add("stream_options")
+    if model.startswith(_WITHOUT_TEMPERATURE):
+        left_out.add("temperature")
+    return {name: value for name, value in options.items() if name not in left_out}
+
+
+def _tools(request: ModelRequest, *, at_server: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    tools = [*(_definition(tool) for tool in request.tools), *map(dict, at_server)]
+    choice = request.tool_choice if request.tools else None
+    if not choice:
+        return {"tools": tools} if tools else {}
+    return {"tools": tools, "tool_choice": _choice(choice, request.tools)}
+
+
+def _choice(choice: str, tools: Sequence[ToolDefinition]) -> str | dict[str, Any]:
+    if choice in _CHOICES:
+        return choice
+    if all(tool.name != choice for tool in tools):
+        raise InvalidRequestError(f"tool_choice names {choice!r}, which is none of the request's tools")
+    return {"type": "function", "name": wire_name(choice)}
+
+
+def _definition(tool: ToolDefinition) -> dict[str, Any]:
+    definition: dict[str, Any] = {
+        "type": "function",
+        "name": wire_name(tool.name),
+        "parameters": wire_schema(tool.parameters),
+        # Left out, the server would decide, and change the schema where it finds it strict enough.
+        "strict": False,
+    }
+    return definition | ({"description": tool.description} if tool.description.strip() else {})

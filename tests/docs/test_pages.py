@@ -1,0 +1,108 @@
+"""What the project's pages say is run, and what they point to is there."""
+
+import re
+from typing import Any
+
+import pytest
+
+from seqoria_runtime.client import AsyncAIClient
+from seqoria_runtime.testing import Backend, ScriptedProvider, run_virtual, says
+from tests.support.chat_server import Answer, serve
+from tests.support.pages import ROOT, Piece, pages, pieces
+
+PLACEHOLDER = "http://localhost:8080/v1"
+"""What stands in the pages for the URL of a model server."""
+
+
+def answer(request: dict[str, Any]) -> Answer:
+    """What the programs of the pages hear from a model: a call of their tool, and then a text."""
+    if request["messages"][-1]["role"] == "user" and "tools" in request:
+        return Answer(text=["Let me look. "], calls=[("weather", {"city": "Lisbon"})])
+    return Answer(text=["Lisbon has ", "18 degrees."])
+
+
+def run(piece: Piece, namespace: dict[str, Any], backend: Backend) -> None:
+    exec(piece.compiled(piece.setup), namespace)
+    if not piece.is_asynchronous:
+        exec(piece.compiled(piece.code), namespace)
+        exec(piece.compiled(piece.check), namespace)
+    elif piece.code.strip():
+        run_virtual(run_with_client, piece, namespace, backend=backend)
+
+
+async def run_with_client(piece: Piece, namespace: dict[str, Any]) -> None:
+    """Run a piece in an open client that is made of what the namespace holds."""
+    script = namespace.get("script")
+    provider = ScriptedProvider(lambda _: says("Hello.")) if script is None else ScriptedProvider(script)
+    if not piece.compiled(piece.code).co_flags & 0x80:
+        exec(piece.compiled(piece.code), namespace)
+    client = AsyncAIClient(
+        [provider],
+        local_toolbox=namespace.get("tools"),
+        param_registry=namespace.get("registry"),
+        **namespace.get("limits", {}),
+    )
+    namespace |= {"client": client, "history": []}
+    async with client:
+        if piece.compiled(piece.code).co_flags & 0x80:
+            await piece.run(piece.code, namespace)
+        await piece.run(piece.check, namespace)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("page", [page for page in pages() if any(pieces(page))])
+def test_the_code_of_a_page_runs(page: str, backend: Backend, capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with serve(answer) as server:
+        for piece in pieces(page):
+            text = {part: getattr(piece, part).replace(PLACEHOLDER, server.url) for part in ("setup", "code")}
+            try:
+                run(
+                    Piece(piece.page, piece.line, text["setup"], text["code"], piece.check),
+                    namespace,
+                    backend,
+                )
+            except BaseException as error:
+                error.add_note(f"in {piece.name}")
+                raise
+    if PLACEHOLDER in (ROOT / page).read_text(encoding="utf-8"):
+        assert "Lisbon has 18 degrees." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_python_of_a_page_is_run(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(re.findall(r"^ *```(?:python|py|pycon)", text, re.MULTILINE)) == len(list(pieces(page)))
+
+
+@pytest.mark.parametrize("page", pages())
+def test_what_a_page_links_to_is_there(page: str) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        assert file.exists(), f"{page} links to {target}"
+        if anchor:
+            assert anchor in anchors(file.read_text(encoding="utf-8")), f"{page} links to {target}"
+
+
+def anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_the_rooms_of_the_architecture_page_are_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    package = ROOT / "seqoria_runtime"
+    rooms = [
+        room
+        for row in re.findall(r"^\|[^|]*\|([^|]*)\|", page, re.MULTILINE)
+        for room in re.findall("`([^`]+)`", row)
+    ]
+    shown = {room.rstrip("/") for room in rooms}
+    assert {
+        room for room in shown if not (package / room).exists() and not (package / f"{room}.py").exists()
+    } == set()
+    there = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+    assert there <= {room.partition("/")[0] for room in shown}

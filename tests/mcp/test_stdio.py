@@ -1,0 +1,249 @@
+"""Servers that are processes: how they die, what they print, and how they are ended."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from seqoria_runtime.mcp import MCPServerConfig
+from tests.support.mcp_hubs import Hub, running_hub
+
+SCRIPT = Path(__file__).parents[1] / "support" / "stdio_server.py"
+
+pytestmark = pytest.mark.real_time
+
+
+def config(*ways: str, events: Path | None = None, **options: Any) -> MCPServerConfig:
+    env = {"EVENTS": str(events)} if events is not None else None
+    return MCPServerConfig(
+        command=sys.executable, args=[str(SCRIPT), *ways], env=env, **{"name": "odd", **options}
+    )
+
+
+def lines(events: Path) -> list[str]:
+    return events.read_text().splitlines() if events.exists() else []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(10):
+        while not condition():
+            await anyio.sleep(0.005)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.case("K1")
+@pytest.mark.parametrize(
+    ("deed", "cause"),
+    [
+        ("exit", "exited with code 3"),
+        ("killed", "was killed by signal 9"),
+        ("close_stdout", "closed its output"),
+        ("half_line", "exited with code 5"),
+    ],
+)
+async def test_a_server_that_dies_in_mid_call_fails_its_open_calls_at_once_by_name(
+    deed: str, cause: str, tmp_path: Path
+) -> None:
+    events = tmp_path / "events"
+    async with running_hub(config(events=events), config(name="other")) as made:
+        said: list[tuple[str, str]] = []
+        ended: list[float] = []
+
+        async def hold() -> None:
+            failure = await made.failure("hold")
+            said.append((failure.kind, str(failure)))
+            ended.append(time.monotonic())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(hold)
+            group.start_soon(hold)
+            await until(lambda: lines(events).count("held") == 2)
+            begun = time.monotonic()
+            failure = await made.failure(deed)
+        effect = "; it may have taken effect"
+        assert str(failure) == f"Tool {deed!r} failed: server 'odd' {cause}{effect}"
+        assert said == [("failed", f"Tool 'hold' failed: server 'odd' {cause}{effect}")] * 2
+        assert max(ended) - begun < 1.0  # 0.1 s on a machine that has nothing else to do
+        tools = made.hub.tools()[1]
+        assert await next(tool for tool in tools if tool.name == "echo").call({"text": "alive"}) == "alive"
+        assert await made.call("echo", text="again") == "again"
+        assert [line for line in lines(events) if line.startswith("started")] != []
+        assert lines(events).count("held") == 2
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.case("K1")
+async def test_a_server_that_dies_while_idle_is_back_for_the_next_call() -> None:
+    async with running_hub(config()) as made:
+        first = int(await made.call("pid"))
+        os.kill(first, signal.SIGKILL)
+        await made.until("down")
+        assert made.status().error == "was killed by signal 9"
+        second = int(await made.call("pid"))
+        assert second != first
+        assert made.status().state == "connected"
+
+
+@pytest.mark.clause("C108")
+@pytest.mark.case("K1")
+async def test_a_server_that_exits_before_the_handshake_is_reported_with_its_exit_code(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="test")
+    async with running_hub(config("exits_at_once"), config(name="other")) as made:
+        down, up = made.hub.status()
+        assert (down.state, down.error, up.state) == ("down", "exited with code 7", "connected")
+    assert "cannot find my key" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.case("K1")
+@pytest.mark.parametrize("way", ["banner", "stderr_flood"])
+async def test_noise_is_read_past(way: str) -> None:
+    async with running_hub(config(way)) as made:
+        assert await made.call("echo", text="words") == "words"
+        assert await made.call("unknown_id") == "known"
+        assert made.status().state == "connected"
+
+
+@pytest.mark.clause("C105")
+async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_works(tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    async with running_hub(config(events=events)) as made:
+        with anyio.move_on_after(0.2):
+            await made.call("hold")
+        assert await made.call("echo", text="next") == "next"
+        await until(lambda: "cancelled True" in lines(events))
+
+
+async def test_a_large_message_arrives_whole_though_its_sender_is_cancelled_meanwhile() -> None:
+    async with running_hub(config()) as made:
+        big = "x" * 3_000_000
+        with anyio.move_on_after(0.001):
+            await made.call("echo", text=big)
+        assert await made.call("echo", text=big) == big[: 1_000_000 - len(" [cut]")] + " [cut]"
+
+
+async def test_a_server_that_closes_its_input_is_lost_rather_than_unheard() -> None:
+    async with running_hub(config()) as made:
+        async with anyio.create_task_group() as group:
+            group.start_soon(made.failure, "close_stdin")
+            await anyio.sleep(0.3)
+            failure = await made.failure("echo", text="x" * 200_000)
+        assert "server 'odd' closed its input" in str(failure)
+
+
+@pytest.mark.clause("C100")
+async def test_a_program_that_is_not_there_is_reported() -> None:
+    async with running_hub(MCPServerConfig(command="/no/such/program", name="absent")) as made:
+        error = made.status().error
+        assert error is not None
+        assert error.startswith("could not be started: FileNotFoundError")
+
+
+@pytest.mark.clause("C100")
+async def test_env_and_cwd_reach_the_server_and_the_rest_of_the_environment_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVATE_KEY_OF_THE_APPLICATION", "secret")
+    (tmp_path / "here.py").write_text(
+        f"import os, sys; sys.argv[1:] = []; assert 'PRIVATE_KEY_OF_THE_APPLICATION' not in os.environ\n"
+        f"assert os.environ['GIVEN'] == 'yes'; sys.path.insert(0, {str(SCRIPT.parent)!r})\n"
+        "import stdio_server; stdio_server.main()\n"
+    )
+    here = MCPServerConfig(command=sys.executable, args=["here.py"], cwd=tmp_path, env={"GIVEN": "yes"})
+    async with running_hub(here) as made:
+        assert made.status().error is None
+        assert await made.call("echo", text="x") == "x"
+
+
+async def test_a_silent_server_is_given_up_after_its_timeout() -> None:
+    before = time.monotonic()
+    async with running_hub(config("silent", timeout=0.5)) as made:
+        assert made.status().error == "did not answer within 0.5 s"
+        assert time.monotonic() - before < 5
+
+
+@pytest.mark.parametrize("way", ["ignores_unknown", "dies_of_the_probe"])
+async def test_odd_servers_of_the_older_era_are_connected_without_much_delay(way: str) -> None:
+    before = time.monotonic()
+    async with running_hub(config(way)) as made:
+        assert time.monotonic() - before < 8
+        assert await made.call("echo", text="x") == "x"
+        assert made.status().protocol == "2025-11-25"
+
+
+async def test_closing_ends_the_whole_family_of_a_stubborn_server(tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    before = 0.0
+    async with running_hub(config("stubborn", "family", events=events)) as made:
+        await until(lambda: len(lines(events)) == 3)
+        before = time.monotonic()
+        await made.hub.close()
+    pids = [int(line.split()[1]) for line in lines(events) if line.split()[0] in {"started", "child"}]
+    assert len(pids) == 3
+    assert [pid for pid in pids if not gone(pid)] == []
+    assert time.monotonic() - before < 8  # 4 s by the documented limits
+
+
+async def test_closing_ends_children_that_a_well_behaved_server_leaves_behind(tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    async with running_hub(config("family", events=events)):
+        await until(lambda: len(lines(events)) == 3)
+    pids = [int(line.split()[1]) for line in lines(events) if line.split()[0] in {"started", "child"}]
+    assert "exits" in lines(events)
+    assert [pid for pid in pids if not gone(pid)] == []
+
+
+@pytest.mark.parametrize("connected", [True, False])
+async def test_a_cancelled_client_leaves_no_process(connected: bool, tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    ways = ("stubborn", "family") if connected else ("stubborn", "family", "silent")
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+
+            async def use() -> None:
+                async with running_hub(config(*ways, events=events)) as made:
+                    await made.call("hold")
+
+            group.start_soon(use)
+            await until(lambda: len(lines(events)) == (4 if connected else 3))
+            scope.cancel()
+    pids = [int(line.split()[1]) for line in lines(events) if line.split()[0] in {"started", "child"}]
+    assert [pid for pid in pids if not gone(pid)] == []
+
+
+@pytest.mark.clause("C103")
+@pytest.mark.case("K3")
+async def test_processes_are_closed_in_any_order_from_any_task() -> None:
+    async with running_hub(config(name="a"), config(name="b"), config(name="c")) as made:
+
+        async def remove(name: str) -> None:
+            await made.hub.remove([name])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(remove, "a")
+        assert await working(made, "b")
+        async with anyio.create_task_group() as group:
+            group.start_soon(remove, "c")
+            group.start_soon(remove, "b")
+        assert made.names() == []
+
+
+async def working(made: Hub, name: str) -> bool:
+    tool = next(tool for tool in made.hub.find(name).tools if tool.name == "echo")
+    return bool(await tool.call({"text": "x"}) == "x")
