@@ -115,16 +115,20 @@ class Scheduler:
             self._scope = group.cancel_scope
             if self._stop is not None:
                 group.cancel_scope.cancel()
-            slot = self._lane.acquire_nowait()
-            if slot is not None:
-                await self._work(slot)
-            self._expand()
-            while self._batch.unsettled and self._stop is None:
-                await self._wait_for_news()
+            try:
+                slot = self._lane.acquire_nowait()
+                if slot is not None:
+                    await self._work(slot)
+                self._expand()
+                while self._batch.unsettled and self._stop is None:
+                    await self._wait_for_news()
+            finally:
+                # trio takes no new task from here on, though this task has still to be told that all ended.
+                self._start_no_more()
 
     async def _wait_for_news(self) -> None:
         """Wait until all has settled or been stopped, or calls have waited too long for abandoned threads."""
-        stuck_since = self._settings.slots.stuck_since
+        stuck_since = self._settings.slots.stuck_since if self._batch.ready else None
         grace = self._settings.abandoned_grace
         with CancelScope(deadline=math.inf if stuck_since is None else stuck_since + grace):
             await self._news.wait()

@@ -18,7 +18,7 @@ class Waiter(Protocol):
         """The slot that the lane waited for is the batch's, if it says that it still has a use for it."""
 
     def slots_stuck(self) -> None:
-        """Abandoned threads hold every slot; the lane goes on waiting."""
+        """Abandoned threads hold every slot that the lane could wait for; it goes on waiting."""
 
     def lease_ended(self, error: CallEndedError) -> None:
         """The call that this batch was started by has ended."""
@@ -200,6 +200,8 @@ class Slots:
 
     def enqueue(self, lane: Lane) -> None:
         self._queue[lane] = None
+        if self.stuck_since is not None:
+            lane.tell_stuck()
 
     def dequeue(self, lane: Lane) -> None:
         self._queue.pop(lane, None)

@@ -4,7 +4,7 @@ Knows nothing of the client: it is given a way to start tasks, and tells when th
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, MutableMapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ from ._remote import RemoteServer
 from ._server import Server, ServerOptions
 from ._status import ServerStatus
 
-Spawn: TypeAlias = Callable[[Callable[[], Awaitable[None]]], object]
+Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
 
 
 class McpHub:

@@ -79,7 +79,10 @@ class Pipe:
             return data
 
     async def send(self, data: bytes) -> None:
-        """Write everything; a cancelled caller has sent a part. Raises `OSError` when the other end is closed."""
+        """Write everything; a cancelled caller has sent a part of it.
+
+        Raises `OSError` when the other end is closed.
+        """
         rest = memoryview(data)
         while rest:
             await anyio.wait_writable(self._end)

@@ -5,7 +5,7 @@ One task, `run`, holds a server; its connections are tasks below it. Knows nothi
 
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,7 +92,7 @@ class Server:
             breaker=self.breaker.state(anyio.current_time()) if self.started else "closed",
         )
 
-    def start(self, spawn: Callable[[Callable[[], Awaitable[None]]], object]) -> None:
+    def start(self, spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]) -> None:
         """Have `spawn` start `run` in a task of its own; does nothing the second time."""
         if not self.started and self._stop_cause is None:
             self.started = True

@@ -13,7 +13,7 @@ from ._anthropic_answer import MessagesAnswer
 from ._anthropic_messages import wire_messages
 from ._exchange import JSONExchange, NewId, encoded, new_id
 from ._protocol import ModelRequest, ToolDefinition
-from ._schemas import wire_schema
+from ._schemas import fits_strict, wire_schema
 from ._wire_names import WireNames, wire_name
 
 DEFAULT_MAX_TOKENS = 4096
@@ -40,8 +40,9 @@ def messages_exchange(
     if system:
         body["system"] = system
     chosen = dict(options)
+    strict = bool(chosen.pop("strict_tools", False))
     one_at_a_time = chosen.pop("disable_parallel_tool_use", None)
-    body |= _tools(request, one_at_a_time=one_at_a_time)
+    body |= _tools(request, one_at_a_time=one_at_a_time, strict=strict)
     body |= chosen.pop("extra_body", {})
     body |= chosen
     body.setdefault("max_tokens", _default_limit(chosen.get("thinking")))
@@ -63,10 +64,10 @@ def _default_limit(thinking: Any) -> int:
     return DEFAULT_MAX_TOKENS + (budget if isinstance(budget, int) else 0)
 
 
-def _tools(request: ModelRequest, *, one_at_a_time: bool | None) -> dict[str, Any]:
+def _tools(request: ModelRequest, *, one_at_a_time: bool | None, strict: bool) -> dict[str, Any]:
     if not request.tools:
         return {}
-    tools: dict[str, Any] = {"tools": [_definition(tool) for tool in request.tools]}
+    tools: dict[str, Any] = {"tools": [_definition(tool, strict=strict) for tool in request.tools]}
     choice = _choice(request.tool_choice, request.tools)
     if one_at_a_time is not None and (choice is None or choice["type"] != "none"):
         choice = (choice or {"type": "auto"}) | {"disable_parallel_tool_use": one_at_a_time}
@@ -83,6 +84,9 @@ def _choice(choice: str | None, tools: Sequence[ToolDefinition]) -> dict[str, An
     return {"type": "tool", "name": wire_name(choice)}
 
 
-def _definition(tool: ToolDefinition) -> dict[str, Any]:
-    definition: dict[str, Any] = {"name": wire_name(tool.name), "input_schema": wire_schema(tool.parameters)}
-    return definition | ({"description": tool.description} if tool.description.strip() else {})
+def _definition(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:
+    schema = wire_schema(tool.parameters)
+    definition: dict[str, Any] = {"name": wire_name(tool.name), "input_schema": schema}
+    if tool.description.strip():
+        definition["description"] = tool.description
+    return definition | ({"strict": True} if strict and fits_strict(schema) else {})

@@ -16,6 +16,7 @@ from ._decoding import EventStreamDecoder, WholeDecoder
 from ._json import dump
 from ._profiles import Profile
 from ._protocol import ModelRequest, ToolDefinition
+from ._schemas import wire_schema
 from ._wire import Decoder
 from ._wire_names import WireNames, wire_name
 
@@ -97,9 +98,7 @@ def _definitions(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
 
 
 def _function(tool: ToolDefinition) -> dict[str, Any]:
-    # A schema without these two is refused by some servers, also for a tool without parameters.
-    parameters = {"type": "object", "properties": {}, **tool.parameters}
-    function: dict[str, Any] = {"name": wire_name(tool.name), "parameters": parameters}
+    function: dict[str, Any] = {"name": wire_name(tool.name), "parameters": wire_schema(tool.parameters)}
     if tool.description.strip():
         function["description"] = tool.description
     return function

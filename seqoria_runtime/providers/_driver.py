@@ -28,6 +28,7 @@ from ._failures import HTTPFailure, failure_of_response, request_id, safe_cause
 from ._http_options import HTTPOptions
 from ._protocol import ModelResponse, ProviderEvent
 from ._retry import RetryPolicy, retrying
+from ._unpacking import Unpack, unpacker
 from ._wire import Decoder, Exchange
 
 HTTPClient: TypeAlias = httpx.AsyncClient
@@ -160,7 +161,8 @@ class _Reading:
         self._provider = provider
         self._decoder: Decoder = exchange.decoder(response.headers.get("content-type", ""))
         self._parts = aiter(response.stream)  # type: ignore[arg-type]  # an asynchronous client's
-        self._unpack = unpacker(response.headers.get("content-encoding", ""))
+        unpack = unpacker(response.headers.get("content-encoding", ""))
+        self._next = partial(_unpacked, self._parts, unpack) if unpack else self._parts.__anext__
         self._read_out = False
         self._final: ModelResponse | None = None
 
@@ -206,7 +208,7 @@ class _Reading:
 
     async def _part_until(self, deadline: float) -> bytes | None:
         with anyio.CancelScope(deadline=deadline), suppress(StopAsyncIteration, httpx.HTTPError):
-            return await anext(self._parts)
+            return await self._next()
         return None
 
     def finish(self) -> ModelResponse:
@@ -224,7 +226,7 @@ class _Reading:
         try:
             with anyio.move_on_after(_ERROR_BODY_SECONDS), suppress(StopAsyncIteration, httpx.HTTPError):
                 while len(body) < _MAX_ERROR_BODY:
-                    body += await anext(self._parts)
+                    body += await self._next()
         finally:
             await self.aclose()
         failure = HTTPFailure.of(self._response.status_code, self._response.headers, self._exchange.model)
@@ -243,6 +245,13 @@ class _Reading:
                     await _unwind(self._parts)
             finally:
                 await self._response.aclose()
+
+
+async def _unpacked(parts: AsyncIterator[bytes], unpack: Unpack) -> bytes:
+    try:
+        return unpack(await anext(parts))
+    except ValueError as error:
+        raise httpx.DecodingError(str(error)) from error
 
 
 async def _unwind(parts: AsyncIterator[bytes]) -> None:
@@ -274,12 +283,9 @@ def _new_client(options: HTTPOptions) -> HTTPClient:
         max_keepalive_connections=options.max_keepalive_connections,
         keepalive_expiry=options.keepalive_expiry,
     )
+    proxy, verify = options.proxy, options.verify
     return httpx.AsyncClient(
-        timeout=timeout,
-        limits=limits,
-        proxy=options.proxy,
-        verify=options.verify,
-        trust_env=options.trust_env,
+        timeout=timeout, limits=limits, proxy=proxy, verify=verify, trust_env=options.trust_env
     )
 
 

@@ -12,8 +12,9 @@ class HTTPOptions:
 
     `pool_timeout` is how long a request may wait for one of `max_connections`. A connection that
     was idle for `keepalive_expiry` is closed: the default is below the 5 s after which common
-    servers close it themselves, and a request on it would be lost. `proxy` is a URL (`None`: what the environment says,
-    unless `trust_env` is false). `verify` is an `ssl.SSLContext`, or false to check no certificate.
+    servers close it themselves, and a request on it would be lost. `proxy` is a URL (`None`: what
+    the environment says, unless `trust_env` is false). `verify` is an `ssl.SSLContext`, or false to
+    check no certificate.
     Raises `ValueError` that names the option.
     """
 

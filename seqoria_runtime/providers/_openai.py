@@ -8,7 +8,7 @@ from ._endpoint import Service
 from ._exchange import JSONExchange
 from ._http_options import HTTPOptions
 from ._http_provider import HTTPProvider, HTTPSettings
-from ._options import RESPONSES_OPTIONS, check_tools_at_server
+from ._options import RESPONSES_OPTIONS
 from ._protocol import ModelRequest
 from ._responses_codec import responses_exchange
 from ._retry import RetryPolicy
@@ -51,10 +51,12 @@ class AsyncOpenAIProvider(HTTPProvider):
             retry=retry,
             name=name,
         )
-        check_tools_at_server(options.get("tools"))
         super().__init__(model_id, service, settings, known=RESPONSES_OPTIONS, options=options)
 
     def _exchange(self, request: ModelRequest, *, stream: bool) -> JSONExchange:
-        options = self._options_of(request)
-        check_tools_at_server(options.get("tools"))
-        return responses_exchange(request, model=self._model_of(request), options=options, stream=stream)
+        return responses_exchange(
+            request,
+            model=self._model_of(request),
+            options=self._options_of(request),
+            stream=stream,
+        )

@@ -16,18 +16,25 @@ CHAT_COMPLETIONS_OPTIONS = frozenset({
 MESSAGES_OPTIONS = frozenset({
     *("cache_control", "container", "context_management", "disable_parallel_tool_use", "extra_body"),
     *("inference_geo", "max_tokens", "mcp_servers", "metadata", "output_config", "service_tier", "speed"),
-    *("stop_sequences", "temperature", "thinking", "top_k", "top_p"),
+    *("stop_sequences", "strict_tools", "temperature", "thinking", "top_k", "top_p"),
 })
-"""What Messages takes beside the request itself; `disable_parallel_tool_use` goes into `tool_choice`."""
+"""What Messages takes beside the request itself.
+
+`disable_parallel_tool_use` goes into `tool_choice`; `strict_tools` marks the tools whose schemas
+allow it.
+"""
 
 RESPONSES_OPTIONS = frozenset({
     *("background", "context_management", "conversation", "extra_body", "include", "max_output_tokens"),
     *("max_tool_calls", "metadata", "parallel_tool_calls", "previous_response_id", "prompt"),
     *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning"),
-    *("safety_identifier", "service_tier", "store", "stream_options", "temperature", "text", "tools"),
-    *("top_logprobs", "top_p", "truncation", "user"),
+    *("safety_identifier", "service_tier", "store", "stream_options", "strict_tools", "temperature"),
+    *("text", "tools", "top_logprobs", "top_p", "truncation", "user"),
 })
-"""What Responses takes beside the request itself; `tools` are those that run at the server."""
+"""What Responses takes beside the request itself.
+
+`tools` are those that run at the server; `strict_tools` marks the request's own whose schemas allow it.
+"""
 
 OLLAMA_BODY_OPTIONS = frozenset({
     *("extra_body", "format", "keep_alive", "logprobs", "think", "top_logprobs"),
@@ -41,6 +48,7 @@ OLLAMA_MODEL_OPTIONS = frozenset({
 })
 """What Ollama's chat takes inside `options`."""
 
+_FLAGS = frozenset({"disable_parallel_tool_use", "strict_tools"})
 _OF_THE_REQUEST = frozenset({
     *("function_call", "functions", "input", "instructions", "messages", "model", "stream", "system"),
     *("tool_choice", "tools"),
@@ -55,10 +63,10 @@ def checked_options(given: Mapping[str, Any], known: frozenset[str], owner: str)
     unknown = [name for name in given if name not in known]
     if unknown:
         raise TypeError(f"{owner}: " + "; ".join(_complaint(name, known) for name in unknown))
-    extra = given.get("extra_body")
-    if extra is not None:
-        _check_extra_body(extra, owner)
-    return {name: value for name, value in given.items() if value is not None}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    for name, value in chosen.items():
+        _check_value(name, value, owner)
+    return chosen
 
 
 def _complaint(name: str, known: frozenset[str]) -> str:
@@ -69,20 +77,24 @@ def _complaint(name: str, known: frozenset[str]) -> str:
     return f"unknown option {name!r}{hint}"
 
 
+def _check_value(name: str, value: Any, owner: str) -> None:
+    """Check the options that are read here; the others are the server's business."""
+    if name == "extra_body":
+        _check_extra_body(value, owner)
+    elif name == "tools" and not _are_definitions(value):
+        raise TypeError(f"{owner}: 'tools' must be a list of definitions such as {{'type': 'web_search'}}")
+    elif name in _FLAGS and not isinstance(value, bool):
+        raise TypeError(f"{owner}: {name!r} must be True or False, not {value!r}")
+
+
+def _are_definitions(tools: Any) -> bool:
+    listed = isinstance(tools, (list, tuple))
+    return listed and all(isinstance(tool, Mapping) and isinstance(tool.get("type"), str) for tool in tools)
+
+
 def _check_extra_body(extra: Any, owner: str) -> None:
     if not isinstance(extra, Mapping):
         raise TypeError(f"{owner}: 'extra_body' must be a mapping, not {type(extra).__name__}")
     taken = sorted(_OF_THE_REQUEST & set(extra))
     if taken:
         raise TypeError(f"{owner}: 'extra_body' cannot replace {', '.join(map(repr, taken))}")
-
-
-def check_tools_at_server(tools: Any) -> None:
-    """Check the option `tools`. Raises `TypeError` for anything but a list of definitions with a type."""
-    if tools is None:
-        return
-    listed = isinstance(tools, (list, tuple))
-    if not listed or not all(
-        isinstance(tool, Mapping) and isinstance(tool.get("type"), str) for tool in tools
-    ):
-        raise TypeError("'tools' must be a list of definitions such as {'type': 'web_search'}")

@@ -13,7 +13,7 @@ from ._exchange import JSONExchange, NewId, encoded, new_id
 from ._protocol import ModelRequest, ToolDefinition
 from ._responses_answer import ResponsesAnswer
 from ._responses_input import wire_input
-from ._schemas import wire_schema
+from ._schemas import fits_strict, wire_schema
 from ._wire_names import WireNames, wire_name
 
 _ONLY_WITH_TOOLS = ("max_tool_calls", "parallel_tool_calls")
@@ -39,7 +39,8 @@ def responses_exchange(
     body: dict[str, Any] = {"model": model, "input": items}
     if instructions:
         body["instructions"] = instructions
-    body |= _tools(request, at_server=chosen.pop("tools", ()))
+    strict = bool(chosen.pop("strict_tools", False))
+    body |= _tools(request, at_server=chosen.pop("tools", ()), strict=strict)
     body |= chosen.pop("extra_body", {})
     body |= _generation(chosen, model=model, with_tools="tools" in body, stream=stream)
     if stream:
@@ -63,8 +64,8 @@ def _generation(options: Mapping[str, Any], *, model: str, with_tools: bool, str
     return {name: value for name, value in options.items() if name not in left_out}
 
 
-def _tools(request: ModelRequest, *, at_server: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    tools = [*(_definition(tool) for tool in request.tools), *map(dict, at_server)]
+def _tools(request: ModelRequest, *, at_server: Sequence[Mapping[str, Any]], strict: bool) -> dict[str, Any]:
+    tools = [*(_definition(tool, strict=strict) for tool in request.tools), *map(dict, at_server)]
     choice = request.tool_choice if request.tools else None
     if not choice:
         return {"tools": tools} if tools else {}
@@ -79,12 +80,13 @@ def _choice(choice: str, tools: Sequence[ToolDefinition]) -> str | dict[str, Any
     return {"type": "function", "name": wire_name(choice)}
 
 
-def _definition(tool: ToolDefinition) -> dict[str, Any]:
+def _definition(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:
+    parameters = wire_schema(tool.parameters)
     definition: dict[str, Any] = {
         "type": "function",
         "name": wire_name(tool.name),
-        "parameters": wire_schema(tool.parameters),
-        # Left out, the server would decide, and change the schema where it finds it strict enough.
-        "strict": False,
+        "parameters": parameters,
+        # Left out, the server would decide, and change a schema that it finds strict enough.
+        "strict": strict and fits_strict(parameters),
     }
     return definition | ({"description": tool.description} if tool.description.strip() else {})

@@ -36,6 +36,30 @@ def inlined_schema(parameters: Mapping[str, Any]) -> Schema:
     return _mapped(_without(top, *_DEFINITIONS), lambda one: inlining.visit(one, ()))
 
 
+def fits_strict(schema: Mapping[str, Any]) -> bool:
+    """Whether the rules of strict mode hold, so that a server can promise arguments that fit.
+
+    Each object names all of its properties as required and allows no others, there is at least one,
+    and neither a default nor anything beside a reference stands anywhere.
+    """
+    return bool(schema.get("properties")) and _is_strict(schema)
+
+
+def _is_strict(schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return True
+    if "default" in schema or ("$ref" in schema and len(schema) > 1):
+        return False
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) or schema.get("type") == "object":
+        required = set(schema.get("required") or ())
+        if schema.get("additionalProperties") is not False or required != set(properties or ()):
+            return False
+    found: list[bool] = []
+    _mapped(schema, lambda one: found.append(_is_strict(one)))
+    return all(found)
+
+
 def with_type_lists(schema: Any) -> Any:
     """Write unions of plain types as a list of types, for a provider that reads no `anyOf`."""
     if not isinstance(schema, Mapping):
@@ -123,6 +147,7 @@ def _object_schema(parameters: Mapping[str, Any]) -> Schema:
     top = _followed(parameters, parameters)
     if any(isinstance(top.get(union), list) for union in _UNIONS):
         top = _joined(top, parameters)
+    # Some servers refuse a schema without these two, also for a tool without parameters.
     return {**_without(top, "enum", "not"), "type": "object", "properties": top.get("properties") or {}}
 
 

@@ -42,9 +42,10 @@ class SSEDecoder:
     def _feed_blocks(self, blocks: list[bytes]) -> list[ServerSentEvent]:
         events: list[ServerSentEvent] = []
         for block in blocks:
-            if block.startswith(b"data: ") and b"\n" not in block:
-                if block != b"data: ":
-                    events.append(("", block[6:]))
+            kind, _, rest = block.partition(b"\n") if block.startswith(b"event: ") else (b"", b"", block)
+            if rest.startswith(b"data: ") and b"\n" not in rest:
+                if rest != b"data: ":
+                    events.append((kind[7:].decode("utf-8", "replace"), rest[6:]))
             else:
                 events += self._feed_lines(block + b"\n\n")
         return events

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import CoreSchema, SchemaValidator, to_json
 
 from ._arguments import Arguments, Check, CheckWithin, HiddenArguments, NestedFields, PublicArguments, listed
-from ._core_schema import Definitions, Node, copied, hands_on_its_input, is_strict, reachable
+from ._core_schema import Definitions, Node, copied, hands_on_its_input, is_strict
 from ._fields import core_schema_of, unusable, with_definitions
 from ._json_schema import json_schema
 from ._rewrite import Rewriter, StrayMarkerError, fields_below, is_required, keys_of, marked, standalone
@@ -39,10 +39,7 @@ class _Tree:
 
     @property
     def whole(self) -> CoreSchema:
-        used = {node.get("schema_ref") for node in reachable(self.root, self.definitions)}
-        return with_definitions(
-            self.root, {ref: self.definitions[ref] for ref in self.definitions if ref in used}
-        )
+        return with_definitions(self.root, self.definitions)
 
     def validator(self, *, rewritten: bool = False) -> SchemaValidator:
         # What pydantic built for a model class knows nothing of the rewriting.
@@ -56,11 +53,11 @@ def compile_signature(signature: Signature, tool: str, server_populated: Set[str
     hidden = _hidden_names(tree, tool, server_populated)
     top = tree.root["fields"].keys() & hidden
     public = tree.only(tree.root["fields"].keys() - hidden)
-    rewritten, told = _rewritten(public, hidden, tool)
+    rewritten = _rewritten(public, hidden, tool)
     below = [(name, field) for name, field in fields_below(public.root, public.definitions) if name in hidden]
     top_fields = [(name, field) for name, field in tree.root["fields"].items() if name in top]
     nested_keys = {key for name, field in below for key in keys_of(field, name)}
-    parameters = _json_schema(told if below else public, tool, nested_keys)
+    parameters = _json_schema(rewritten if below else public, tool, nested_keys)
     if not hidden:
         return Compiled(parameters, PublicArguments(_check(public)))
     top_required, nested_required = _required(top_fields), _required(below)
@@ -89,8 +86,7 @@ def _hidden_names(tree: _Tree, tool: str, server_populated: Set[str]) -> frozens
     return hidden | marked(below, tree.definitions)
 
 
-def _rewritten(public: _Tree, hidden: frozenset[str], tool: str) -> tuple[_Tree, _Tree]:
-    """Give the tree that validates, and the one of it that is told."""
+def _rewritten(public: _Tree, hidden: frozenset[str], tool: str) -> _Tree:
     rewriter = Rewriter(hidden, public.definitions)
     try:
         root = rewriter.rewrite(public.root)
@@ -98,7 +94,7 @@ def _rewritten(public: _Tree, hidden: frozenset[str], tool: str) -> tuple[_Tree,
         raise TypeError(
             f"Tool {tool!r}: HIDDEN hides a whole parameter or field, it cannot stand inside of its type"
         ) from None
-    return _Tree(root, {**public.definitions, **rewriter.definitions}), _Tree(root, rewriter.definitions)
+    return _Tree(root, {**public.definitions, **rewriter.definitions})
 
 
 def _json_schema(public: _Tree, tool: str, hidden_keys: Set[str]) -> dict[str, Any]:

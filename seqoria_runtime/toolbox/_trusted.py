@@ -57,7 +57,7 @@ class HiddenField:
             if sent is _NO_VALUE:
                 continue  # `show` has put it in
             if trusted.override:
-                data.setdefault(self.name, sent)
+                data[self.name] = sent
             else:
                 trusted.dropped.add(self.name)
 

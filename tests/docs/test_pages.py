@@ -98,7 +98,7 @@ def test_the_rooms_of_the_architecture_page_are_there() -> None:
     rooms = [
         room
         for row in re.findall(r"^\|[^|]*\|([^|]*)\|", page, re.MULTILINE)
-        for room in re.findall("`([^`]+)`", row)
+        for room in re.findall(r"`([^`]+)`", row)
     ]
     shown = {room.rstrip("/") for room in rooms}
     assert {

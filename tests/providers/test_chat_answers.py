@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from chat_support import delta, exchange, fragment, read, read_whole, sse
 
 from seqoria_runtime.models import AssistantMessage, ChatChunk, LLMUsage
 from seqoria_runtime.models.errors import (
@@ -15,6 +14,7 @@ from seqoria_runtime.models.errors import (
     RateLimitError,
     ServerError,
 )
+from tests.support.chat_wire import delta, exchange, fragment, read, read_whole, sse
 
 STOP = delta(finish="stop")
 

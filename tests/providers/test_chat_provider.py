@@ -156,7 +156,7 @@ def test_a_bad_connection_option_is_refused_by_name(name: str, value: Any) -> No
 
 
 async def test_options_are_defaults_that_a_request_overrides_and_none_is_not_given() -> None:
-    settings = {"temperature": 1.0, "seed": None, "max_tokens": 5}
+    settings: dict[str, Any] = {"temperature": 1.0, "seed": None, "max_tokens": 5}
     seen = await sent({"temperature": 0.2, "max_tokens": None, "top_p": 0.5}, **settings)
     assert seen.body == {
         "model": "m",

@@ -5,12 +5,12 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from chat_support import STREAMS, Read, read, recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seqoria_runtime.models import LLMUsage
 from seqoria_runtime.models.errors import ServerError
+from tests.support.chat_wire import STREAMS, Read, read, recorded
 
 PROFILES = {"openrouter-reasoning.sse": "openrouter"}
 

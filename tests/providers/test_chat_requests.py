@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chat_support import ADD, NOW, body, exchange, wire
 
 from seqoria_runtime.models import (
     UNNAMED_TOOL,
@@ -19,6 +18,7 @@ from seqoria_runtime.models import (
 )
 from seqoria_runtime.models.errors import InvalidRequestError
 from seqoria_runtime.providers import PROFILES, ModelRequest, ToolDefinition
+from tests.support.chat_wire import ADD, NOW, body, exchange, wire
 
 USER = UserMessage(content="hi")
 
@@ -34,7 +34,7 @@ def result(call_id: str = "c1", text: str = "3") -> ToolCallResult:
 @pytest.mark.case("B6")
 @pytest.mark.clause("C91")
 def test_the_calls_of_one_response_go_back_in_one_message_and_their_results_in_its_order() -> None:
-    history = [
+    history: list[ChatMessage] = [
         SystemMessage(content="Be brief."),
         USER,
         AssistantMessage(content="Three sums.", response_id="r"),
@@ -77,7 +77,7 @@ def test_duplicate_ids_of_one_response_go_out_as_two_on_call_and_result_alike() 
 @pytest.mark.case("I5")
 @pytest.mark.parametrize("text", ["", "\n"])
 def test_nothing_blank_goes_out(text: str) -> None:
-    history = [
+    history: list[ChatMessage] = [
         SystemMessage(content=text),
         USER,
         AssistantMessage(content=text),
@@ -218,8 +218,8 @@ def test_the_map_of_ids_is_the_same_in_every_request_and_absent_elsewhere() -> N
         made: str = wire(history, profile)[-2]["tool_calls"][0]["id"]
         return made
 
-    short = [USER, call("toolu_01"), result("toolu_01")]
-    long = [USER, call("call_abc-123"), result("call_abc-123"), *short]
+    short: list[ChatMessage] = [USER, call("toolu_01"), result("toolu_01")]
+    long: list[ChatMessage] = [USER, call("call_abc-123"), result("call_abc-123"), *short]
     assert sent(short, "mistral") == sent(long, "mistral")
     assert sent(short, "compatible") == "toolu_01"
 
@@ -233,7 +233,7 @@ def test_an_id_that_is_too_long_is_shortened_everywhere() -> None:
 
 @pytest.mark.case("I6")
 def test_a_user_message_does_not_follow_a_result_where_the_server_refuses_that() -> None:
-    history = [USER, call(), result(), UserMessage(content="go on")]
+    history: list[ChatMessage] = [USER, call(), result(), UserMessage(content="go on")]
     assert [message["role"] for message in wire(history, "mistral")] == [
         "user",
         "assistant",
@@ -315,7 +315,7 @@ def test_a_signature_of_a_call_goes_back_at_its_place() -> None:
         wire_format="chat_completions",
         blocks=[{"type": "tool_call", "index": 1, "extra_content": signed, "other": 1}],
     )
-    history = [USER, message, call("a"), call("b"), result("a"), result("b")]
+    history: list[ChatMessage] = [USER, message, call("a"), call("b"), result("a"), result("b")]
     first, second = wire(history, "gemini")[1]["tool_calls"]
     assert "extra_content" not in first
     assert second["extra_content"] == signed

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from chat_support import ADD, delta, exchange, fragment, read, read_whole, sse
 
 from seqoria_runtime.models import UNNAMED_TOOL, ToolCallStarted, UserMessage
 from seqoria_runtime.providers import ModelRequest, ToolDefinition
+from tests.support.chat_wire import ADD, delta, exchange, fragment, read, read_whole, sse
 
 FINISH = delta(finish="tool_calls")
 

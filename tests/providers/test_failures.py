@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from chat_support import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from seqoria_runtime.models.errors import (
     ServerError,
 )
 from seqoria_runtime.providers._failures import HTTPFailure, failure_of_event, failure_of_response
+from tests.support.chat_wire import recorded
 
 
 def failure(status: int, body: Any, **headers: str) -> LLMError:

@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from chat_support import delta, fragment, sse
 
 from seqoria_runtime.models import AssistantMessage, ChatChunk, UserMessage
 from seqoria_runtime.models.errors import (
@@ -25,6 +24,7 @@ from seqoria_runtime.models.errors import (
     ServerError,
 )
 from seqoria_runtime.providers import AsyncOpenAICompatibleProvider, ModelRequest, ProviderEvent
+from tests.support.chat_wire import delta, fragment, sse
 
 REQUEST = ModelRequest([UserMessage(content="hi")])
 STOP = delta(finish="stop")
@@ -72,9 +72,8 @@ class Server:
 
 def provider(server: Server, **settings: Any) -> AsyncOpenAICompatibleProvider:
     client = httpx.AsyncClient(transport=httpx.MockTransport(server))
-    return AsyncOpenAICompatibleProvider(
-        "m", **{"base_url": "http://localhost/v1", "http_client": client, "name": "here"} | settings
-    )
+    usual: dict[str, Any] = {"base_url": "http://localhost/v1", "http_client": client, "name": "here"}
+    return AsyncOpenAICompatibleProvider("m", **usual | settings)
 
 
 def streaming(*steps: bytes | Exception | float, **headers: str) -> tuple[Server, Body]:
@@ -122,8 +121,22 @@ async def test_nothing_is_sent_before_the_first_iteration() -> None:
 async def test_an_answer_that_is_packed_all_the_same_is_unpacked() -> None:
     server, _ = streaming(gzip.compress(ANSWER), **{"content-encoding": "gzip"})
     assert len(await collect(server)) == 3
-    broken, _ = streaming(ANSWER, **{"content-encoding": "gzip"})
-    assert isinstance(await failure(broken), ProviderProtocolError)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br"])
+async def test_an_answer_that_cannot_be_unpacked_is_a_malformed_one(encoding: str) -> None:
+    server, body = streaming(ANSWER, **{"content-encoding": encoding})
+    error = await failure(server)
+    assert isinstance(error, ProviderProtocolError)
+    assert "malformed response" in str(error)
+    assert error.provider == "here"
+    assert body.closed
+
+
+async def test_a_packed_error_is_unpacked_as_well() -> None:
+    packed = gzip.compress(b'{"error":{"message":"busy"}}')
+    answer = httpx.Response(503, headers={"content-encoding": "gzip"}, stream=Body(packed))
+    assert str(await failure(Server(answer))) == "busy"
 
 
 async def test_a_whole_answer_to_a_stream_is_read_as_one() -> None:

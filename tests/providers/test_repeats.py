@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from chat_support import delta, exchange
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seqoria_runtime.providers._repeats import RepeatedText
+from tests.support.chat_wire import delta, exchange
 
 TEXTS = st.text(st.sampled_from('ab "\\\n\t\x7f\x85\u2028é漢😀{}:,'), max_size=4)
 EVENTS = st.fixed_dictionaries(

@@ -37,7 +37,7 @@ def shape(*messages: ChatMessage) -> list[object]:
 
 
 def test_results_stand_in_the_order_of_the_calls_whatever_finished_first() -> None:
-    history = [
+    history: list[ChatMessage] = [
         said("I'll look.", "r"),
         *(call(name, "r") for name in "abc"),
         result("c", "3", "r"),
@@ -49,7 +49,7 @@ def test_results_stand_in_the_order_of_the_calls_whatever_finished_first() -> No
 
 @pytest.mark.clause("C82")
 def test_messages_of_one_response_id_are_one_response_and_of_two_are_two() -> None:
-    history = [
+    history: list[ChatMessage] = [
         *(call("a", "r1"), result("a", "1", "r1"), call("b", "r1"), result("b", "2", "r1")),
         *(call("c", "r2"), result("c", "3", "r2")),
     ]
@@ -58,7 +58,7 @@ def test_messages_of_one_response_id_are_one_response_and_of_two_are_two() -> No
 
 @pytest.mark.clause("C82")
 def test_pairs_without_an_id_that_follow_each_other_are_one_response() -> None:
-    pairs = [call("a"), result("a", "1"), call("b"), result("b", "2")]
+    pairs: list[ChatMessage] = [call("a"), result("a", "1"), call("b"), result("b", "2")]
     assert shape(UserMessage(), *pairs, said("ok"), call("c"), result("c", "3")) == [
         "user",
         ("", ["1", "2"]),
@@ -81,16 +81,24 @@ def test_a_text_that_follows_the_calls_of_its_response_is_put_in_front() -> None
 
 
 def test_a_user_message_ends_a_response() -> None:
-    history = [call("a"), result("a", "1"), UserMessage(), call("a"), result("a", "2"), SystemMessage()]
+    history: list[ChatMessage] = [
+        call("a"),
+        result("a", "1"),
+        UserMessage(),
+        call("a"),
+        result("a", "2"),
+        SystemMessage(),
+    ]
     assert shape(*history) == [("", ["1"]), "user", ("", ["2"]), "system"]
 
 
 @pytest.mark.case("B5")
 def test_ids_that_repeat_within_a_response_are_told_apart_in_order() -> None:
-    for history in (
+    histories: list[list[ChatMessage]] = [
         [call("k0"), call("k0"), result("k0", "1"), result("k0", "2")],
         [call("k0"), result("k0", "1"), call("k0"), result("k0", "2")],
-    ):
+    ]
+    for history in histories:
         [response] = entries(history)
         assert isinstance(response, Response)
         assert [one.text for one in response.calls] == ["1", "2"]
@@ -106,7 +114,7 @@ def test_an_id_that_was_made_own_is_not_one_that_another_call_has() -> None:
 
 @pytest.mark.case("B5")
 def test_ids_that_repeat_across_responses_stay_and_pair_with_their_own() -> None:
-    history = [
+    history: list[ChatMessage] = [
         call("k0", "r1"),
         result("k0", "1", "r1"),
         UserMessage(),
@@ -121,7 +129,7 @@ def test_ids_that_repeat_across_responses_stay_and_pair_with_their_own() -> None
 
 
 def test_a_late_outcome_goes_to_the_response_that_it_names() -> None:
-    history = [
+    history: list[ChatMessage] = [
         call("k", "r1"),
         UserMessage(),
         call("k", "r2"),

@@ -1,6 +1,7 @@
 """A model server on this machine that speaks Chat Completions and answers as it is told."""
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -106,6 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     chat: ChatServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client may hang up whenever it likes
+            super().handle_error(request, client_address)
 
 
 @contextmanager

@@ -78,7 +78,8 @@ class FakeServer:
             try:
                 return {"jsonrpc": "2.0", "id": message["id"], **await self._outcome(method, params)}
             finally:
-                del self.running[message["id"]]
+                if self.running.get(message["id"]) is scope:
+                    del self.running[message["id"]]
         if method == "tools/call":
             self.interrupted.append(params["name"])
         return None

@@ -25,8 +25,13 @@ def note(event: str) -> None:
             file.write(f"{event}\n")
 
 
+def write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def say(message: dict[str, Any]) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+    write(json.dumps({"jsonrpc": "2.0", **message}))
 
 
 def text(words: str) -> dict[str, Any]:
@@ -84,7 +89,7 @@ def answer(message: dict[str, Any]) -> None:
 
 def begin() -> None:
     if "banner" in WAYS:
-        print('npm notice hi\n\n[1, 2]\n{"level": 1}', flush=True)
+        write('npm notice hi\n\n[1, 2]\n{"level": 1}')
     if "stderr_flood" in WAYS:
         sys.stderr.write("x" * 1_000_000)
     if "stubborn" in WAYS:
@@ -99,7 +104,7 @@ def begin() -> None:
 def main() -> None:
     begin()
     if "exits_at_once" in WAYS:
-        print("cannot find my key: api_key=hunter2", file=sys.stderr)
+        sys.stderr.write("cannot find my key: api_key=hunter2\n")
         sys.exit(7)
     for number, line in enumerate(sys.stdin):
         message = json.loads(line)

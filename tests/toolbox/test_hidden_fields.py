@@ -350,6 +350,8 @@ def test_with_override_the_models_values_stand_where_it_sent_them_and_are_checke
     arguments = {"accounts": [{"user_id": "m1"}, {}], "level": "3", "user_id": "m2"}
     assert run(tool, arguments, True, user_id="u1", level=9) == (["m1", "u1"], 3, "m2")
     assert run(tool, {"accounts": []}, True, user_id="u1", level=9) == ([], 9, "u1")
+    assert run(tool, {"accounts": [], "level": "3"}, True, user_id="u1") == ([], 3, "u1")
+    assert run(tool, {"accounts": [], "user_id": "m2"}, True, level=9) == ([], 9, "m2")
     assert tool.missing(tool.validate(arguments, allow_override=True)) == (HiddenParameter("user_id", True),)
     for wrong in ({"accounts": [], "level": "high"}, {"accounts": [{"user_id": 3}], "level": 1}):
         refused = failure(lambda wrong=wrong: tool.validate(wrong, allow_override=True))  # type: ignore[misc]

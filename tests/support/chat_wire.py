@@ -19,7 +19,7 @@ from seqoria_runtime.providers import (
 )
 from seqoria_runtime.providers._chat_completions import ChatExchange, chat_exchange
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent.parent / "providers" / "data"
 STREAMS = sorted(path.name for path in DATA.glob("*.sse"))
 ADD = ToolDefinition("add", "Add two numbers.", {"type": "object", "properties": {"a": {}, "b": {}}})
 NOW = ToolDefinition("now", "", {})

@@ -1,0 +1,257 @@
+"""Servers over Streamable HTTP and over SSE: statuses, broken sockets, lost sessions, headers."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from seqoria_runtime._retry_policy import RetryPolicy
+from seqoria_runtime.mcp import MCPServerConfig
+from tests.support.mcp_fakes import HTTPFake, Json, text_result
+from tests.support.mcp_hubs import running_hub
+from tests.support.sockets import Asked, unused_port
+
+pytestmark = pytest.mark.real_time
+
+WAYS = ["modern", "legacy", "sse"]
+
+
+def fake(way: str) -> HTTPFake:
+    server = HTTPFake(modern=way == "modern")
+    server.tool("echo")
+    return server
+
+
+def config(server: HTTPFake, way: str, **options: Any) -> MCPServerConfig:
+    if way == "sse":
+        return MCPServerConfig(server.sse_url, "sse", name="fake", **options)
+    return MCPServerConfig(server.url, name="fake", **options)
+
+
+def on_call(act: Callable[[Asked], Any]) -> Callable[[Asked, Json], Any]:
+    async def on_post(asked: Asked, message: Json) -> bool:
+        if message.get("method") != "tools/call" or message["params"]["name"] != "fail":
+            return False
+        await act(asked)
+        return True
+
+    return on_post
+
+
+@pytest.mark.case("K4")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (403, b'{"error": "not yours"}', 'HTTP 403 Forbidden: {"error": "not yours"}'),
+        (401, b"", "HTTP 401 Unauthorized"),
+        (500, b"<html>" + b"very sorry " * 1000, "HTTP 500 Internal Server Error: <html>very sorry"),
+        (429, b"slow down", "HTTP 429 Too Many Requests: slow down"),
+    ],
+)
+async def test_a_refusal_of_one_request_fails_that_call_with_status_and_server(
+    way: str, status: int, body: bytes, said: str
+) -> None:
+    server = fake(way)
+    server.tool("fail")
+
+    async def refuse(asked: Asked) -> None:
+        await asked.respond(status, body, content_type="text/html", retry_after="7")
+
+    server.on_post = on_call(refuse)
+    async with server.serving(), HTTPFake("healthy").serving() as healthy:
+        healthy.tool("fine")
+        async with running_hub(config(server, way), config(healthy, "legacy")) as made:
+            with anyio.fail_after(5):
+                failure = await made.failure("fail")
+            assert failure.kind == "failed"
+            assert f"server 'fake' answered {said}" in str(failure)
+            assert len(str(failure)) < 500
+            assert ("may have taken effect" in str(failure)) == (status == 500)
+            assert await made.call("echo") == "echo"
+            assert await made.call("fine") == "fine"
+            assert [one.state for one in made.hub.status()] == ["connected", "connected"]
+            assert server.connections == 1
+
+
+@pytest.mark.case("K4")
+@pytest.mark.parametrize("way", ["modern", "legacy"])
+async def test_an_answer_of_the_wrong_kind_fails_that_call(way: str) -> None:
+    server = fake(way)
+    server.tool("fail")
+
+    async def misspeak(asked: Asked) -> None:
+        await asked.respond(200, b"<html>hello</html>", content_type="text/html")
+
+    server.on_post = on_call(misspeak)
+    async with server.serving(), running_hub(config(server, way)) as made:
+        with anyio.fail_after(5):
+            failure = await made.failure("fail")
+        assert "server 'fake' answered" in str(failure)
+        assert "text/html" in str(failure)
+        assert await made.call("echo") == "echo"
+
+
+@pytest.mark.case("K4")
+@pytest.mark.clause("C105")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("part", [b"", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"])
+async def test_a_broken_socket_fails_one_call_and_the_server_is_connected_again(way: str, part: bytes) -> None:
+    server = fake(way)
+    server.tool("fail")
+    server.tool("hold")
+    release, entered = anyio.Event(), anyio.Event()
+
+    async def hold(arguments: Json) -> Json:
+        entered.set()
+        await release.wait()
+        return text_result("held to the end")
+
+    async def reset(asked: Asked) -> None:
+        if part:
+            await asked.send(part)
+        await asked.abort()
+
+    server.handlers["hold"] = hold
+    server.on_post = on_call(reset)
+    async with server.serving(), running_hub(config(server, way)) as made:
+        held: list[str] = []
+
+        async def call_hold() -> None:
+            held.append(await made.call("hold"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call_hold)
+            await entered.wait()
+            with anyio.fail_after(5):
+                failure = await made.failure("fail")
+            assert "server 'fake' was lost before it had answered" in str(failure)
+            assert "it may have taken effect" in str(failure)
+            assert await made.call("echo") == "echo"
+            release.set()
+        assert held == ["held to the end"]
+        assert server.calls() == ["hold", "echo"]
+        assert server.connections == 2
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.parametrize("way", ["modern", "legacy"])
+async def test_an_event_stream_that_breaks_off_fails_its_call(way: str) -> None:
+    server = fake(way)
+    server.tool("fail")
+
+    async def break_off(asked: Asked) -> None:
+        await asked.start_stream("text/event-stream")
+        await asked.send(b": hello\n\n")
+
+    server.on_post = on_call(break_off)
+    async with server.serving(), running_hub(config(server, way)) as made:
+        failure = await made.failure("fail")
+        assert "was lost before it had answered" in str(failure)
+        assert "may have taken effect" in str(failure)
+        assert await made.call("echo") == "echo"
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_server_that_vanishes_fails_its_calls_and_is_found_again_when_it_is_back(way: str) -> None:
+    server = fake(way)
+    port = unused_port()
+    async with running_hub(start=False) as made, anyio.create_task_group() as group:
+        await made.hub.start(group.start_soon)
+        async with server.serving(port):
+            await made.hub.add([config(server, way, timeout=5.0)])
+            assert await made.call("echo") == "echo"
+        with anyio.fail_after(10):
+            failures = [await made.failure("echo") for _ in range(2)]
+        assert failures[-1].kind == "unavailable"
+        assert "server 'fake' could not be reached" in str(failures[-1])
+        assert made.status().state in {"down", "connecting"}
+        assert made.names() == ["echo"]
+        server.sessions.clear()
+        server.dies = anyio.Event()
+        server.peers.clear()
+        async with server.serving(port):
+            assert await made.call("echo") == "echo"
+            assert made.status().state == "connected"
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.case("K5")
+@pytest.mark.parametrize("status", [404, 400])
+async def test_a_lost_session_is_begun_anew_once_and_each_call_made_again_once(status: int) -> None:
+    server = fake("legacy")
+    server.unknown_session = status
+    held = anyio.Event()
+    late: list[Asked] = []
+
+    async def on_post(asked: Asked, message: Json) -> bool:
+        if message.get("method") == "tools/call" and message["params"]["arguments"].get("late"):
+            if asked.headers["mcp-session-id"] == "s1":
+                late.append(asked)
+                await held.wait()
+        return False
+
+    server.on_post = on_post
+    async with server.serving(), running_hub(config(server, "legacy")) as made:
+        assert server.sessions == {"s1"}
+        server.sessions.clear()
+        answers: list[str] = []
+
+        async def call(**arguments: Any) -> None:
+            answers.append(await made.call("echo", **arguments))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: call(late=True))
+            while not late:
+                await anyio.sleep(0.005)
+            async with anyio.create_task_group() as three:
+                for _ in range(3):
+                    three.start_soon(call)
+            assert answers == ["echo"] * 3
+            assert server.connections == 2
+            held.set()
+        assert answers == ["echo"] * 4
+        assert server.connections == 2
+        assert server.calls() == ["echo"] * 4
+        assert server.session_of_call.count("s1") == 4
+        initializations = [headers for method, headers in server.headers_of if method == "initialize"]
+        assert ["mcp-session-id" in headers for headers in initializations] == [False, False]
+        assert server.methods().count("tools/list") == 2
+
+
+@pytest.mark.case("K5")
+async def test_a_session_that_is_lost_at_once_again_is_an_error_and_no_loop() -> None:
+    server = fake("legacy")
+
+    async def on_post(asked: Asked, message: Json) -> bool:
+        if message.get("method") == "tools/call":
+            server.asked.append(message)
+            await asked.respond(404, b"who are you?")
+            return True
+        return False
+
+    server.on_post = on_post
+    async with server.serving(), running_hub(config(server, "legacy")) as made:
+        failure = await made.failure("echo")
+        assert "server 'fake' answered HTTP 404 Not Found: who are you?" in str(failure)
+        assert server.calls() == ["echo", "echo"]
+
+
+@pytest.mark.case("K5")
+@pytest.mark.parametrize("way", ["legacy", "sse"])
+async def test_a_wrong_url_is_a_plain_error_at_once(way: str) -> None:
+    server = fake("legacy")
+    async with server.serving():
+        origin = server.url.removesuffix("/mcp")
+
+        async def no_such_thing(asked: Asked) -> None:
+            await asked.respond(404, b"nothing here")
+
+        server.handle = no_such_thing  # type: ignore[method-assign]
+        wrong = MCPServerConfig(f"{origin}/wrong", "sse" if way == "sse" else "http", name="wrong")
+        async with running_hub(wrong) as made:
+            assert made.status().state == "down"
+            assert made.status().error == "answered HTTP 404 Not Found: nothing here"

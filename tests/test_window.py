@@ -1,0 +1,51 @@
+"""The package's own window: what it shows, and that it loads it no earlier than asked for."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import seqoria_runtime
+from seqoria_runtime import client, toolbox
+from seqoria_runtime.client import parameters
+
+HOMES = {
+    "HIDDEN": toolbox,
+    "AsyncAIClient": client,
+    "ClientSettings": client,
+    "ClientStats": client,
+    "LocalToolbox": toolbox,
+    "ParameterRegistry": parameters,
+}
+
+
+def test_the_window_shows_these_names() -> None:
+    assert set(seqoria_runtime.__all__) == set(HOMES)
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_a_name_is_that_of_its_room(name: str) -> None:
+    assert getattr(seqoria_runtime, name) is getattr(HOMES[name], name)
+    assert name in dir(seqoria_runtime)
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert seqoria_runtime.__version__ == version("seqoria-runtime")
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'seqoria_runtime' has no attribute 'Agent'"):
+        _ = seqoria_runtime.Agent
+
+
+def test_importing_the_window_loads_no_room() -> None:
+    program = (
+        "import sys, seqoria_runtime\n"
+        "print(*[name for name in sys.modules if name.startswith('seqoria_runtime.')])\n"
+        "print(*{'anyio', 'pydantic'} & sys.modules.keys())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == ([], "")
