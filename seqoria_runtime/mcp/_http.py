@@ -7,8 +7,10 @@ This client answers it with an error that it can tell apart, and notes for the r
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
+import anyio
 import httpx2
 from mcp_types import INTERNAL_ERROR
 
@@ -20,6 +22,7 @@ from ._link import Exchange, Link, current_exchange
 SESSION_HEADER = "mcp-session-id"
 
 _MAX_ERROR_BODY = 64 * 1024
+_MAX_UNWOUND = 64
 _ERROR_STATUS = 400
 _NEVER_SENT = (
     httpx2.ConnectError,
@@ -51,8 +54,9 @@ class HTTPClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request, with the headers of the call that it is made for."""
         exchange = current_exchange.get()
-        if exchange is not None and exchange.headers is not None:
-            request.headers.update(exchange.headers)
+        if exchange is not None:
+            exchange.failure = None
+            request.headers.update(exchange.headers or {})
         try:
             response = await super().send(request, **options)
             if request.method != "POST" or exchange is None:
@@ -75,9 +79,12 @@ class HTTPClient(httpx2.AsyncClient):
         if response.status_code >= _ERROR_STATUS:
             body = await bounded_body(response)
             return self._refused(request, response, body, exchange)
-        if response.headers.get("content-type", "").lower().startswith("application/json"):
+        content_type = response.headers.get("content-type", "").lower()
+        if content_type.startswith("application/json"):
             await response.aread()
-        elif isinstance(response.stream, httpx2.AsyncByteStream):
+        elif content_type.startswith("text/event-stream") and isinstance(
+            response.stream, httpx2.AsyncByteStream
+        ):
             response.stream = _WatchedStream(response.stream, exchange)
         return response
 
@@ -153,14 +160,27 @@ def transport_failure(exc: httpx2.TransportError) -> RequestFailed:
 async def bounded_body(response: httpx2.Response) -> bytes:
     """The start of a body, and the response closed."""
     body = b""
-    try:
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) >= _MAX_ERROR_BODY:
-                break
-    finally:
-        await response.aclose()
+    parts = response.aiter_bytes()
+    async for chunk in parts:
+        body += chunk
+        if len(body) >= _MAX_ERROR_BODY:
+            await unwind(parts)
+            break
+    await response.aclose()
     return body[:_MAX_ERROR_BODY]
+
+
+async def unwind(parts: AsyncIterator[object]) -> None:
+    """End an iterator of a response's parts that is not read to its end, by a read that is cancelled.
+
+    The iterators are generators in generators, and closing the outer one would leave the inner ones to
+    the collector, which warns on trio.
+    """
+    with anyio.CancelScope() as scope:
+        scope.cancel("the rest of the response is not wanted")
+        with suppress(StopAsyncIteration, httpx2.HTTPError):
+            for _ in range(_MAX_UNWOUND):
+                await anext(parts)
 
 
 def _is_error_object(body: bytes) -> bool:

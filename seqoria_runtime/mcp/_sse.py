@@ -23,7 +23,7 @@ from seqoria_runtime._redaction import bounded, redact
 from seqoria_runtime._retry_after import parse_retry_after
 
 from ._failures import RequestFailed, describe, http_failure
-from ._http import bounded_body, cause_of, transport_failure
+from ._http import bounded_body, cause_of, transport_failure, unwind
 from ._link import Link, call_headers
 
 Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
@@ -100,27 +100,29 @@ class _Reader:
             "GET", self._url, headers={"Accept": "text/event-stream", "Cache-Control": "no-store"}
         ) as response:
             if response.next_request is not None:
-                self._url = self._within_origin(
-                    str(response.next_request.url), "redirected to another server"
-                )
+                moved = str(response.next_request.url)
+                # Everything that goes with a request was configured for this one server.
+                if urlsplit(moved)[:2] != urlsplit(self._url)[:2]:
+                    raise RequestFailed("redirected to another server", ran=False)
+                self._url = moved
                 return False
             if not response.is_success:
                 body = await bounded_body(response)
                 raise http_failure(response.status_code, body.decode(errors="replace"))
-            async for event in httpx2.EventSource(response, max_event_size=_MAX_EVENT):
-                await self._take(event, inbox)
+            events = aiter(httpx2.EventSource(response, max_event_size=_MAX_EVENT))
+            async for event in events:
+                if not await self._take(event, inbox):
+                    await unwind(events)
+                    break
         return True
 
-    def _within_origin(self, url: str, otherwise: str) -> str:
-        # Everything that goes with a request was configured for this one server.
-        if urlsplit(url)[:2] != urlsplit(self._url)[:2]:
-            raise RequestFailed(otherwise, ran=False)
-        return url
-
-    async def _take(self, event: httpx2.ServerSentEvent, inbox: Inbox) -> None:
+    async def _take(self, event: httpx2.ServerSentEvent, inbox: Inbox) -> bool:
+        """Take one event; false if there is nothing to go on with."""
         if event.event == "endpoint" and not self.settled.is_set():
-            address = urljoin(self._url, event.data)
-            self.address = self._within_origin(address, "gave an address at another server")
+            self.address = urljoin(self._url, event.data)
+            if urlsplit(self.address)[:2] != urlsplit(self._url)[:2]:
+                self.failure = RequestFailed("gave an address at another server", ran=False)
+                return False
             self.settled.set()
         elif event.event == "message" and event.data:
             try:
@@ -129,8 +131,9 @@ class _Reader:
                 self._log.debug(
                     "sent an event that is no message: %s", bounded(redact(event.data), _MAX_SHOWN)
                 )
-                return
+                return True
             await inbox.send(SessionMessage(message))
+        return True
 
 
 class _Poster:

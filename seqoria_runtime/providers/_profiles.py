@@ -54,6 +54,7 @@ _ALL = (
     Profile(name="openai", base_url="https://api.openai.com/v1", hosts=("api.openai.com",)),
     Profile(
         name="vllm",
+        api_key_vars=("VLLM_API_KEY",),
         key_required=False,
         replay_reasoning="with_calls",
         reasoning_field="reasoning",
@@ -64,6 +65,7 @@ _ALL = (
     Profile(
         name="llama.cpp",
         base_url="http://localhost:8080/v1",
+        api_key_vars=("LLAMA_API_KEY",),
         key_required=False,
         named_tool_choice="alone",
         replay_reasoning="with_calls",

@@ -9,6 +9,7 @@ OnDeadlock: TypeAlias = Callable[[str], None]
 
 _GRACE = 0.5
 _NOTHING = "no timer and no thread can wake the tasks any more (virtual time does not wait for real I/O):"
+SPINNING = "tasks go on for ever without time moving:"
 _BACKENDS = {"anyio", "asyncio", "trio"}
 _SUSPENDED = (("cr", "cr_await"), ("ag", "ag_await"), ("gi", "gi_yieldfrom"))
 
@@ -28,13 +29,14 @@ def grace() -> float:
     return 0 if alone else _GRACE
 
 
-def describe(tasks: Iterable[tuple[str, Any]]) -> str:
+def describe(tasks: Iterable[tuple[str, Any]], what: str = _NOTHING) -> str:
     """Name the tasks, given as names and coroutines, and say where each waits."""
-    lines = sorted(f"  {name}: {_place(coroutine)}" for name, coroutine in tasks)
-    return "\n".join([_NOTHING, *lines])
+    lines = sorted(f"  {name}: {place(coroutine)}" for name, coroutine in tasks)
+    return "\n".join([what, *lines])
 
 
-def _place(coroutine: Any) -> str:
+def place(coroutine: Any) -> str:
+    """The line of the program at which a suspended coroutine waits."""
     frames = list(_frames(coroutine))
     ours = [
         frame for frame in frames if frame.f_globals.get("__name__", "").partition(".")[0] not in _BACKENDS

@@ -64,7 +64,7 @@ class ClockKeeper(trio.abc.Instrument):
             time.sleep(_NAP)
         else:
             tell, self.on_deadlock = self.on_deadlock, None
-            tasks = [(task.name, task.coro) for task in _tasks_below(trio.lowlevel.current_root_task())]
+            tasks = [(task.name, task.coro) for task in tasks_below(trio.lowlevel.current_root_task())]
             self._token.run_sync_soon(tell, describe(tasks))
 
 
@@ -94,9 +94,9 @@ def _nothing_to_do() -> bool:
     )
 
 
-def _tasks_below(task: trio.lowlevel.Task | None) -> Iterator[Any]:
+def tasks_below(task: trio.lowlevel.Task | None) -> Iterator[Any]:
     for nursery in task.child_nurseries if task else ():
         for child in nursery.child_tasks:
             if not child.name.startswith("<"):  # trio's own
                 yield child
-            yield from _tasks_below(child)
+            yield from tasks_below(child)

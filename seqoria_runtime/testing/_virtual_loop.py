@@ -81,7 +81,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _real_timeout(self) -> float | None:
         """Move the clock, if it may move; give the seconds that the selector really has to wait."""
-        held = self._in_executors or threads.busy_threads(self) or _in_default_threads()
+        held = self._in_executors or threads.busy_threads(self) or in_default_threads()
         self._out_of_timers = not held and not self._scheduled  # type: ignore[attr-defined]
         if held:
             return _WITHOUT_LIMIT
@@ -121,7 +121,8 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
-def _in_default_threads() -> int:
+def in_default_threads() -> int:
+    """How many threads of anyio's default limiter work; asked inside of the loop."""
     try:
         return anyio.to_thread.current_default_thread_limiter().borrowed_tokens
     except anyio.NoEventLoopError:

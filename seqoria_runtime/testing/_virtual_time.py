@@ -14,6 +14,7 @@ from anyio.lowlevel import current_token
 from seqoria_runtime.execution import threads
 
 from ._deadlock import VirtualTimeDeadlock
+from ._schedule import Schedule
 from ._virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ Backend: TypeAlias = Literal["asyncio", "trio"]
 
 
 def run_virtual(
-    async_fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts, backend: Backend = "asyncio"
+    async_fn: Callable[[Unpack[Ts]], Awaitable[T]],
+    *args: *Ts,
+    backend: Backend = "asyncio",
+    schedule: Schedule | None = None,
 ) -> T:
     """Run `async_fn(*args)` in an event loop of its own, in virtual time that starts at 0.0.
 
@@ -34,12 +38,12 @@ def run_virtual(
     too, for worker threads that somebody waits for: those of the runtime, of `anyio.to_thread`
     with its default limiter, and of asyncio's executors; a runtime's thread that itself waits for
     work in the loop does not hold it. Threads with a limiter of their own are not seen, and real
-    I/O is not waited for.
+    I/O is not waited for. With a `schedule`, the tasks go in its order (see `explore`).
 
     Raises what `async_fn` raises, and `VirtualTimeDeadlock` where it would wait for ever; its tasks
     are cancelled first.
     """
-    name, options = virtual_backend(backend)
+    name, options = virtual_backend(backend, schedule=schedule)
     return anyio.run(fail_on_deadlock(async_fn), *args, backend=name, backend_options=options)
 
 
@@ -48,12 +52,17 @@ def run_on_both(async_fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> t
     return run_virtual(async_fn, *args, backend="asyncio"), run_virtual(async_fn, *args, backend="trio")
 
 
-def virtual_backend(backend: Backend) -> tuple[str, dict[str, Any]]:
+def virtual_backend(backend: Backend, *, schedule: Schedule | None = None) -> tuple[str, dict[str, Any]]:
     """A backend in virtual time, as `anyio.run` and the `anyio_backend` fixture take it.
 
-    Make a new one for each test: the pair holds trio's clock. A test that may deadlock needs
-    `fail_on_deadlock` as well.
+    Make a new one for each test: the pair holds trio's clock, and how far the `schedule` has come.
+    A test that may deadlock needs `fail_on_deadlock` as well. Raises `ScheduleUnavailable` where a
+    schedule is given and cannot be kept.
     """
+    if schedule is not None:
+        from ._scheduled import scheduled_backend
+
+        return scheduled_backend(backend, schedule)
     if backend == "asyncio":
         return "asyncio", {"loop_factory": VirtualLoop}
     if backend == "trio":

@@ -139,6 +139,13 @@ async def test_an_animation_ends_with_every_call_settled_and_the_cursor_back() -
     assert not re.search(r"^\w+ .*(waiting|running)", table, re.MULTILINE)
 
 
+async def test_an_animation_leaves_the_whole_answer_on_the_screen() -> None:
+    output = await played(width=80, animated=True)
+    last_frame = re.split(r"\x1b\[2K", output[: output.rindex("\x1b[?25h")])[-1]
+    assert "assistant  TP 531" in last_frame
+    assert last_frame.rstrip().endswith("check these yourself.")
+
+
 async def test_an_animation_shows_calls_while_they_wait_and_run() -> None:
     output = await played(width=80, animated=True)
     assert re.search(r"plan +flights, hotels, profile +waiting", output)

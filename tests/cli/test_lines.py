@@ -1,6 +1,7 @@
 """Reading lines in a thread: from a real pipe, in real time."""
 
 import os
+import select
 from collections.abc import Iterator
 
 import anyio
@@ -42,7 +43,8 @@ async def test_a_line_may_come_in_pieces_that_cut_characters(pipe: tuple[int, in
             group.start_soon(read)
             for byte in "grüß 😀\n".encode():
                 os.write(pipe[1], bytes([byte]))
-                await anyio.sleep(0)
+                while select.select([pipe[0]], [], [], 0)[0]:  # until the reader has taken it
+                    await anyio.sleep(0)
     assert lines == ["grüß 😀"]
 
 

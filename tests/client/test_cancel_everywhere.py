@@ -15,7 +15,7 @@ import pytest
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client._live_turns import _live
 from seqoria_runtime.execution.stream import HostedStream
-from seqoria_runtime.models import ToolCallResult, ToolMessages, UserMessage
+from seqoria_runtime.models import ToolCallRequest, ToolCallResult, ToolMessages, UserMessage
 from seqoria_runtime.models.errors import ClientClosedError
 from seqoria_runtime.providers import ModelRequest
 from seqoria_runtime.testing import (
@@ -29,6 +29,7 @@ from seqoria_runtime.testing import (
 from tests.support.histories import check_history
 from tests.support.steps import Steps, every_step, run_stepped
 from tests.support.tools import Deeds, recording_toolbox
+from tests.support.truth import check_truth
 
 NEVER = 10**9
 LIMIT = 3
@@ -98,22 +99,7 @@ class Run:
 
     def check(self) -> None:
         """The history is one to go on with, and says what the tools did."""
-        told: dict[str, Any] = {}
-        for exchange in check_history(self.history):
-            for response in exchange.responses:
-                told |= {request.arguments["tag"]: outcome for request, outcome in response.pairs}
-        for tag, outcome in told.items():
-            if isinstance(outcome, ToolCallResult):
-                assert tag in self.deeds.done
-            elif outcome.kind == "cancelled" and "before it started" in outcome.error:
-                assert tag not in self.deeds.begun
-            elif outcome.kind == "cancelled":
-                assert "may have taken effect" in outcome.error
-                assert tag in self.deeds.begun or tag in BLOCKING
-                assert tag not in self.deeds.done or tag in BLOCKING
-        assert set(self.deeds.begun) - BLOCKING <= told.keys()
-        for tag in set(self.deeds.done) - BLOCKING - {"d"}:
-            assert isinstance(told[tag], ToolCallResult)
+        check_truth(self.history, self.deeds, in_threads=BLOCKING)
         for event in self.seen:
             if isinstance(event, ToolMessages):
                 assert all(any(message is one for one in self.history) for message in event)
@@ -252,6 +238,40 @@ def ended_by(way: Callable[[Run], Any]) -> Callable[[Steps], Any]:
         return run
 
     return main
+
+
+@pytest.mark.clause("C43", "C48")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("limit", [1, 2])
+def test_wherever_batches_that_compete_for_slots_are_cancelled_nothing_else_comes_out(
+    backend: str, limit: int
+) -> None:
+    async def main(steps: Steps) -> None:
+        deeds = Deeds()
+        tools = recording_toolbox(deeds)
+        client = AsyncAIClient(
+            [ScriptedProvider([])], local_toolbox=tools, system_prompt="", max_concurrency=limit
+        )
+        async with client:
+            with anyio.CancelScope() as scope:
+                steps.action = scope.cancel
+                steps.counting = True
+                async with anyio.create_task_group() as group:
+                    for size in (1, 2, 1, 3):
+                        group.start_soon(client.run_tool_calls, competing_batch(size))
+            steps.counting = False
+            assert (client.stats().running, client.stats().waiting) == ({}, {})
+            await wait_for_abandoned_threads()
+            assert client.stats().free_slots == limit
+
+    for seed in range(3):
+        for _ in every_step(main, backend, seed=seed):
+            pass
+
+
+def competing_batch(size: int) -> list[ToolCallRequest]:
+    names = ["work", "block", "after"][:size]
+    return [ToolCallRequest(id=name, name=name, arguments={"tag": name}) for name in names]
 
 
 def shapes(events: list[Any]) -> list[Any]:

@@ -117,6 +117,7 @@ async def test_equal_lists_are_not_the_same_list() -> None:
     first: list[Any] = [UserMessage(content="earlier"), AssistantMessage(content="answer")]
     second = list(first)
     async with talk.client, talk.client.chat("q", history=first):
+        await anyio.sleep(1)
         [answer] = await collect(talk.client.chat("q", history=second))
     assert answer.content == "hi"
     assert len(second) == 4

@@ -1,6 +1,7 @@
 """What the project's pages say is run, and what they point to is there."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.testing import Backend, ScriptedProvider, run_virtual, says
 from tests.support.chat_server import Answer, serve
-from tests.support.pages import ROOT, Piece, pages, pieces
+from tests.support.pages import ROOT, Piece, is_coroutine, pages, pieces
 
 PLACEHOLDER = "http://localhost:8080/v1"
 """What stands in the pages for the URL of a model server."""
@@ -26,7 +27,7 @@ def run(piece: Piece, namespace: dict[str, Any], backend: Backend) -> None:
     if not piece.is_asynchronous:
         exec(piece.compiled(piece.code), namespace)
         exec(piece.compiled(piece.check), namespace)
-    elif piece.code.strip():
+    else:
         run_virtual(run_with_client, piece, namespace, backend=backend)
 
 
@@ -34,7 +35,7 @@ async def run_with_client(piece: Piece, namespace: dict[str, Any]) -> None:
     """Run a piece in an open client that is made of what the namespace holds."""
     script = namespace.get("script")
     provider = ScriptedProvider(lambda _: says("Hello.")) if script is None else ScriptedProvider(script)
-    if not piece.compiled(piece.code).co_flags & 0x80:
+    if not is_coroutine(piece.compiled(piece.code)):
         exec(piece.compiled(piece.code), namespace)
     client = AsyncAIClient(
         [provider],
@@ -44,7 +45,7 @@ async def run_with_client(piece: Piece, namespace: dict[str, Any]) -> None:
     )
     namespace |= {"client": client, "history": []}
     async with client:
-        if piece.compiled(piece.code).co_flags & 0x80:
+        if is_coroutine(piece.compiled(piece.code)):
             await piece.run(piece.code, namespace)
         await piece.run(piece.check, namespace)
 
@@ -55,13 +56,8 @@ def test_the_code_of_a_page_runs(page: str, backend: Backend, capsys: pytest.Cap
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with serve(answer) as server:
         for piece in pieces(page):
-            text = {part: getattr(piece, part).replace(PLACEHOLDER, server.url) for part in ("setup", "code")}
             try:
-                run(
-                    Piece(piece.page, piece.line, text["setup"], text["code"], piece.check),
-                    namespace,
-                    backend,
-                )
+                run(replace(piece, code=piece.code.replace(PLACEHOLDER, server.url)), namespace, backend)
             except BaseException as error:
                 error.add_note(f"in {piece.name}")
                 raise

@@ -321,8 +321,8 @@ async def test_a_native_cancel_before_the_coroutine_is_not_put_down_to_it() -> N
     seen = []
 
     async def work() -> None:
-        driver = Driver(ignore)
         await swallow(wait_for_news())
+        driver = Driver(ignore)
         await driver.drive(asyncio.sleep(1), copy_context())
         seen.append((driver.natively_cancelled, driver.disturbed, driver.take_self_cancels()))
 
@@ -400,8 +400,8 @@ async def test_a_self_cancel_that_the_coroutine_took_back_itself_is_not_taken_ba
         (await current()).uncancel()
 
     async def work() -> int:
-        driver = Driver(ignore)
         await swallow(wait_for_news())
+        driver = Driver(ignore)
         await driver.drive(cancel_and_uncancel(), copy_context())
         driver.take_self_cancels()
         return (await current()).cancelling()

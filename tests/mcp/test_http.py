@@ -1,17 +1,15 @@
 """Servers over Streamable HTTP and over SSE: statuses, broken sockets, lost sessions, headers."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
 
-from seqoria_runtime._retry_policy import RetryPolicy
 from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_fakes import HTTPFake, Json, text_result
 from tests.support.mcp_hubs import running_hub
-from tests.support.sockets import Asked, unused_port
+from tests.support.sockets import Asked, serve_http, unused_port
 
 pytestmark = pytest.mark.real_time
 
@@ -97,8 +95,12 @@ async def test_an_answer_of_the_wrong_kind_fails_that_call(way: str) -> None:
 @pytest.mark.case("K4")
 @pytest.mark.clause("C105")
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("part", [b"", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"])
-async def test_a_broken_socket_fails_one_call_and_the_server_is_connected_again(way: str, part: bytes) -> None:
+@pytest.mark.parametrize(
+    "part", [b"", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"]
+)
+async def test_a_broken_socket_fails_one_call_and_the_server_is_connected_again(
+    way: str, part: bytes
+) -> None:
     server = fake(way)
     server.tool("fail")
     server.tool("hold")
@@ -159,8 +161,7 @@ async def test_an_event_stream_that_breaks_off_fails_its_call(way: str) -> None:
 async def test_a_server_that_vanishes_fails_its_calls_and_is_found_again_when_it_is_back(way: str) -> None:
     server = fake(way)
     port = unused_port()
-    async with running_hub(start=False) as made, anyio.create_task_group() as group:
-        await made.hub.start(group.start_soon)
+    async with running_hub() as made:
         async with server.serving(port):
             await made.hub.add([config(server, way, timeout=5.0)])
             assert await made.call("echo") == "echo"
@@ -241,17 +242,135 @@ async def test_a_session_that_is_lost_at_once_again_is_an_error_and_no_loop() ->
 
 
 @pytest.mark.case("K5")
-@pytest.mark.parametrize("way", ["legacy", "sse"])
+@pytest.mark.parametrize("way", ["http", "sse"])
 async def test_a_wrong_url_is_a_plain_error_at_once(way: str) -> None:
+    async def no_such_thing(asked: Asked) -> None:
+        await asked.respond(404, b"nothing here")
+
+    async with serve_http(no_such_thing) as origin:
+        with anyio.fail_after(5):
+            async with running_hub(MCPServerConfig(f"{origin}/wrong", way, name="wrong")) as made:
+                assert made.status().state == "down"
+                assert made.status().error == "answered HTTP 404 Not Found: nothing here"
+
+
+@pytest.mark.clause("C100")
+@pytest.mark.parametrize("way", WAYS)
+async def test_fixed_headers_go_with_every_request(way: str) -> None:
+    server = fake(way)
+    async with server.serving(), running_hub(config(server, way, headers={"X-Tenant": "t1"})) as made:
+        assert await made.call("echo") == "echo"
+        await made.hub.close()
+        assert {headers.get("x-tenant") for _, headers in server.headers_of} == {"t1"}
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_cancelled_call_is_ended_at_the_server_and_the_next_one_works(way: str) -> None:
+    server = fake(way)
+    entered, interrupted = anyio.Event(), anyio.Event()
+
+    async def hold(arguments: Json) -> Json:
+        entered.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            interrupted.set()
+
+    server.tool("hold", hold)
+    async with server.serving(), running_hub(config(server, way)) as made:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(made.call, "hold")
+                await entered.wait()
+                scope.cancel()
+        with anyio.fail_after(5):
+            await interrupted.wait()
+            assert await made.call("echo") == "echo"
+        assert ("notifications/cancelled" in server.methods()) == (way != "modern")
+
+
+async def test_a_session_is_ended_at_the_server_when_the_connection_is_closed() -> None:
     server = fake("legacy")
     async with server.serving():
-        origin = server.url.removesuffix("/mcp")
+        async with running_hub(config(server, "legacy")):
+            assert server.sessions == {"s1"}
+        assert server.ended_sessions == ["s1"]
 
-        async def no_such_thing(asked: Asked) -> None:
-            await asked.respond(404, b"nothing here")
 
-        server.handle = no_such_thing  # type: ignore[method-assign]
-        wrong = MCPServerConfig(f"{origin}/wrong", "sse" if way == "sse" else "http", name="wrong")
-        async with running_hub(wrong) as made:
-            assert made.status().state == "down"
-            assert made.status().error == "answered HTTP 404 Not Found: nothing here"
+async def test_a_redirect_within_the_server_is_followed_and_one_to_another_is_not() -> None:
+    there = fake("legacy")
+    async with there.serving():
+
+        async def moved(asked: Asked) -> None:
+            await asked.respond(307, location=there.url)
+
+        async with serve_http(moved) as origin:
+            async with running_hub(MCPServerConfig(f"{origin}/mcp", name="moved")) as made:
+                error = made.status().error
+                assert error is not None
+                assert "not followed" in error
+    here = fake("legacy")
+    whole = here.handle
+
+    async def slash(asked: Asked) -> None:
+        if asked.path == "/mcp":
+            await asked.respond(307, location="/mcp/")
+        else:
+            await whole(asked)
+
+    async with serve_http(slash) as origin, running_hub(MCPServerConfig(origin)) as made:
+        assert made.status().error is None
+        assert await made.call("echo") == "echo"
+
+
+async def test_an_address_at_another_server_is_refused() -> None:
+    async def lure(asked: Asked) -> None:
+        await asked.start_stream("text/event-stream")
+        await asked.send(b"event: endpoint\ndata: http://127.0.0.1:1/steal\n\n")
+        await anyio.sleep_forever()
+
+    async with serve_http(lure) as origin, running_hub(MCPServerConfig(f"{origin}/sse", "sse")) as made:
+        assert made.status().error == "gave an address at another server"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_answer_of_several_megabytes_comes_through(way: str) -> None:
+    server = fake(way)
+
+    async def much(arguments: Json) -> Json:
+        return text_result("x" * 3_000_000)
+
+    server.tool("much", much)
+    async with server.serving(), running_hub(config(server, way, max_result_chars=None)) as made:
+        assert len(await made.call("much")) == 3_000_000
+
+
+@pytest.mark.clause("C103")
+@pytest.mark.case("K3")
+@pytest.mark.parametrize("way", WAYS)
+async def test_connections_are_closed_in_any_order_and_calls_in_flight_fail_at_once(way: str) -> None:
+    first, second = fake(way), fake(way)
+    entered = anyio.Event()
+
+    async def hold(arguments: Json) -> Json:
+        entered.set()
+        await anyio.sleep_forever()
+
+    first.tool("hold", hold)
+    second.tool("other")
+    async with first.serving(), second.serving():
+        one, two = config(first, way), config(second, way, headers={"X": "2"})
+        async with running_hub(one, two) as made:
+            said: list[str] = []
+
+            async def call() -> None:
+                said.append(str(await made.failure("hold")))
+
+            with anyio.fail_after(5):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(call)
+                    await entered.wait()
+                    group.start_soon(made.hub.remove, [one])
+            assert said == ["Tool 'hold' failed: server 'fake' was removed; it may have taken effect"]
+            assert await made.call("other") == "other"

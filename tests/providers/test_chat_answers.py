@@ -122,13 +122,18 @@ def test_keep_alives_are_no_output_and_nothing_after_the_end_mark_is_read() -> N
     assert decoder.feed(
         b'data:{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
     ) == (ChatChunk(content="x"),)
-    assert not decoder.ended
+    assert not decoder.ended, "the usage may follow"
     assert not decoder.feed(b"data: [DONE]\n\ndata: not JSON\n\n" + sse(delta(content="more")))
-    assert decoder.ended
     assert not decoder.feed(sse(delta(content="more")))
     assert not decoder.close()
     assert isinstance(response := decoder.finish(), AssistantMessage)
     assert response.content == "x"
+
+
+def test_nothing_of_use_follows_the_last_mark() -> None:
+    decoder = exchange().decoder("text/event-stream")
+    decoder.feed(sse(STOP))
+    assert decoder.ended
 
 
 @pytest.mark.case("E1")

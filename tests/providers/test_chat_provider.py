@@ -256,6 +256,8 @@ async def test_a_key_is_sent_as_a_bearer_token(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.clause("C96")
 async def test_a_key_of_one_vendor_is_not_sent_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "openai-key")
+    for profile in ("vllm", "llama.cpp", "ollama"):
+        assert "authorization" not in (await sent(profile=profile)).requests[0].headers
     with pytest.raises(MissingCredentialsError):
         AsyncOpenAICompatibleProvider("m", base_url="https://api.groq.com/openai/v1")
     monkeypatch.setenv("GROQ_API_KEY", "groq-key")

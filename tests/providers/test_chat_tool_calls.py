@@ -262,7 +262,7 @@ def test_all_that_came_in_one_response_carries_its_one_id() -> None:
     batch = answer.batch
     assert batch.message is not None
     assert batch.message.content == "I'll look."
-    assert {message.response_id for message in [batch.message, *batch.tool_calls]} == {"new1"}
+    assert {batch.message.response_id, *(call.response_id for call in batch.tool_calls)} == {"new1"}
 
 
 def test_each_response_has_a_fresh_id() -> None:

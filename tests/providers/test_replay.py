@@ -139,6 +139,11 @@ def test_a_late_outcome_goes_to_the_response_that_it_names() -> None:
     assert shape(*history) == [("", ["1"]), "user", ("", ["2"])]
 
 
+def test_an_outcome_that_names_no_response_goes_to_the_latest_call_of_its_id() -> None:
+    history: list[ChatMessage] = [call("k"), UserMessage(), call("k"), result("k", "2")]
+    assert shape(*history) == [("", [NO_OUTCOME]), "user", ("", ["2"])]
+
+
 def test_an_outcome_without_its_call_is_left_out_and_a_call_without_outcome_is_answered() -> None:
     assert shape(result("x", "lost"), call("a"), result("b", "lost")) == [("", [NO_OUTCOME])]
 

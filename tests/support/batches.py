@@ -1,6 +1,6 @@
 """A client with tools of known durations, and the trace of what its calls did, in the loop's time."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,7 +23,10 @@ def request(name: str, /, **arguments: Any) -> ToolCallRequest:
 
 @dataclass
 class Lab:
-    """Timed tools, and what they did: `events` holds (time, "start" or "end", tag), `peak` the most at once."""
+    """Timed tools and what they did.
+
+    `events` holds (time, "start" or "end", tag), `peak` the most calls at once.
+    """
 
     tools: LocalToolbox = field(default_factory=LocalToolbox)
     events: list[tuple[float, str, str]] = field(default_factory=list)
@@ -57,7 +60,7 @@ class Lab:
         return [tag for _, kind, tag in self.events if kind == "start"]
 
     @asynccontextmanager
-    async def client(self, **options: Any) -> AsyncIterator[AsyncAIClient]:
+    async def client(self, **options: Any) -> AsyncGenerator[AsyncAIClient, None]:
         """An open client with these tools."""
         client = AsyncAIClient(
             [ScriptedProvider([])], local_toolbox=self.tools, **{"system_prompt": "", **options}

@@ -191,7 +191,9 @@ class HTTPFake(FakeServer):
             await asked.respond(self.unknown_session, b"no such session")
             return
         if asked.path.startswith("/messages"):
-            await asked.respond(202)
+            # The answer comes later, and another request may not wait behind it.
+            asked.close_after = True
+            await asked.respond(202, connection="close")
             answer = await self.answer(message)
             if answer is not None:
                 await self.peers[int(asked.path.rpartition("/")[2])](answer)
@@ -205,9 +207,7 @@ class HTTPFake(FakeServer):
     def _headers(self, message: Json) -> dict[str, str]:
         headers = {"content-type": "application/json"}
         if message["method"] == "initialize" and self.with_sessions:
-            session = f"s{len(self.sessions) + len(self.ended_sessions) + 1}"
-            while session in self.sessions:
-                session += "x"
+            session = f"s{self.connections}"
             self.sessions.add(session)
             headers["mcp-session-id"] = session
         return headers

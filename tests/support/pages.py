@@ -5,6 +5,7 @@ a piece, and `<!-- check ... -->` after it, hold Python that readers are spared.
 """
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,11 +39,14 @@ class Piece:
 
     @property
     def is_asynchronous(self) -> bool:
-        return any(_is_coroutine(self.compiled(part)) for part in (self.code, self.check))
+        return any(is_coroutine(self.compiled(part)) for part in (self.code, self.check))
 
     def compiled(self, part: str) -> CodeType:
         source = "\n" * self.line + part
-        return compile(source, self.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        code: CodeType = compile(
+            source, self.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+        )
+        return code
 
     async def run(self, part: str, namespace: dict[str, Any]) -> None:
         awaitable = eval(self.compiled(part), namespace)
@@ -50,8 +54,8 @@ class Piece:
             await awaitable
 
 
-def _is_coroutine(code: CodeType) -> bool:
-    return bool(code.co_flags & 0x80)
+def is_coroutine(code: CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
 def pieces(page: str) -> Iterator[Piece]:

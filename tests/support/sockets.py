@@ -58,7 +58,7 @@ async def serve_http(handle: Callable[[Asked], Awaitable[None]], port: int = 0) 
                 buffer = b""
                 while True:
                     asked, buffer = await _read(stream, buffer)
-                    await _answer(handle, asked)
+                    buffer += await _answer(handle, asked)
                     if asked.close_after:
                         return
 
@@ -72,19 +72,23 @@ async def serve_http(handle: Callable[[Asked], Awaitable[None]], port: int = 0) 
                 group.cancel_scope.cancel()
 
 
-async def _answer(handle: Callable[[Asked], Awaitable[None]], asked: Asked) -> None:
-    """Let the handler answer; stop it when the client hangs up meanwhile."""
+async def _answer(handle: Callable[[Asked], Awaitable[None]], asked: Asked) -> bytes:
+    """Let the handler answer; stop it when the client hangs up meanwhile. Gives what was read too early."""
+    early = b""
+
+    async def watch() -> None:
+        nonlocal early
+        with suppress(*_ENDED):
+            while True:
+                early += await asked.stream.receive()
+        asked.close_after = True
+        group.cancel_scope.cancel()
+
     async with anyio.create_task_group() as group:
-
-        async def watch() -> None:
-            with suppress(*_ENDED):
-                await asked.stream.receive(1)
-            group.cancel_scope.cancel()
-
-        if asked.method == "GET":
-            group.start_soon(watch)
+        group.start_soon(watch)
         await handle(asked)
         group.cancel_scope.cancel()
+    return early
 
 
 async def _read(stream: SocketStream, buffer: bytes) -> tuple[Asked, bytes]:

@@ -37,24 +37,28 @@ class Steps:
             self.action()
 
 
-def run_stepped(main: Callable[[Steps], Awaitable[T]], backend: str, at: int) -> tuple[T, Steps]:
-    """Run `main(steps)` in an event loop of its own, in virtual time."""
+def run_stepped(
+    main: Callable[[Steps], Awaitable[T]], backend: str, at: int, *, seed: int = 0
+) -> tuple[T, Steps]:
+    """Run `main(steps)` in an event loop of its own, in virtual time; trio orders its tasks by `seed`."""
     steps = Steps(at)
     if backend == "asyncio":
         options: dict[str, Any] = {"loop_factory": lambda: _SteppedLoop(steps)}
     else:
         _, options = virtual_backend("trio")
         options["instruments"].append(_StepInstrument(steps))
-        trio._core._run._r.seed(at)  # the order within a batch of ready tasks is random, but for this
+        trio._core._run._r.seed(seed)  # the order within a batch of ready tasks is random, but for this
     return anyio.run(fail_on_deadlock(main), steps, backend=backend, backend_options=options), steps
 
 
-def every_step(main: Callable[[Steps], Awaitable[T]], backend: str) -> Iterator[tuple[int, T]]:
+def every_step(
+    main: Callable[[Steps], Awaitable[T]], backend: str, *, seed: int = 0
+) -> Iterator[tuple[int, T]]:
     """Run `main` once for each of its steps, acting at that one; give what each run gave."""
     at = 0
     while True:
         at += 1
-        result, steps = run_stepped(main, backend, at)
+        result, steps = run_stepped(main, backend, at, seed=seed)
         if not steps.fired:
             return
         yield at, result
@@ -69,7 +73,7 @@ class _SteppedLoop(VirtualLoop):
         self, callback: Callable[..., object], args: Any, context: contextvars.Context | None
     ) -> asyncio.Handle:
         handle = _Step(callback, args, self, context)
-        self._ready.append(handle)
+        self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
 
@@ -78,7 +82,7 @@ class _Step(asyncio.Handle):
 
     def _run(self) -> None:
         self._loop.steps.step()  # type: ignore[attr-defined]
-        super()._run()  # type: ignore[misc]
+        super()._run()
 
 
 class _StepInstrument(trio.abc.Instrument):

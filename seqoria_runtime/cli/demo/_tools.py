@@ -65,7 +65,7 @@ def _answer(every: float, request: ModelRequest) -> Reply:
     failures = {one.name: one.kind for one in request.messages if isinstance(one, ToolCallError)}
     if "plan" in results:
         plan = json.loads(results["plan"])
-        text = f"Yes: {plan['flight']} and {plan['hotel']} come to {plan['eur']} euros, {plan['seat']} seat. "
+        text = f"{plan['flight']} and {plan['hotel']} come to {plan['eur']} euros, {plan['seat']} seat. "
     else:
         text = "I could not put a plan together. "
     if failures:

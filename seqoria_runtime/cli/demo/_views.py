@@ -69,8 +69,7 @@ class PlainView:
         self._thinking = ""
         self._text = ""
         self._early: list[tuple[Call, Text]] = []
-        self._after_text: list[Text] = []
-        self._lines_shown = False
+        self._calls_shown = False
 
     def chunk(self, chunk: ChatChunk) -> None:
         self._thinking += chunk.thinking or ""
@@ -78,11 +77,7 @@ class PlainView:
 
     def moved_on(self, call: Call) -> None:
         if call.thread_ended_at is not None and call.settled_at is not None:
-            line = _event(call, call.thread_ended_at, "thread", "has ended; its slot is free again")
-            if self._text:
-                self._after_text.append(line)
-            else:
-                self._print(line)
+            self._print(_event(call, call.thread_ended_at, "thread", "has ended; its slot is free again"))
         elif call.started_at is not None and call.outcome is None:
             after = f"after {', '.join(call.waits_for)}" if call.waits_for else ""
             self._early.append((call, _event(call, call.started_at, "running", after)))
@@ -92,21 +87,10 @@ class PlainView:
 
     def pause(self) -> None:
         self._print_text()
-        for line in self._after_text:
-            self._print(line)
-        self._after_text.clear()
-        if self._lines_shown:
-            self._console.print()
-        self._lines_shown = False
+        self._end_calls()
 
     def tick(self) -> None:
         pass
-
-    def _print_text(self) -> None:
-        if self._thinking or self._text:
-            self._console.print(_paragraphs(self._thinking, self._text))
-            self._console.print()
-        self._thinking = self._text = ""
 
     def _print_started(self) -> None:
         # A call begins a moment before the turn's consumer hears of the outcome that it waited for.
@@ -116,9 +100,21 @@ class PlainView:
                 self._early.remove((call, line))
                 self._print(line)
 
+    def _print_text(self) -> None:
+        if self._thinking or self._text:
+            self._end_calls()
+            self._console.print(_paragraphs(self._thinking, self._text))
+            self._console.print()
+        self._thinking = self._text = ""
+
     def _print(self, line: Text) -> None:
-        self._lines_shown = True
+        self._calls_shown = True
         self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def _end_calls(self) -> None:
+        if self._calls_shown:
+            self._console.print()
+        self._calls_shown = False
 
 
 def _event(call: Call, at: float | None, word: str, text: str) -> Text:

@@ -1,0 +1,101 @@
+"""Owns the choice between the two backends' ways to keep a schedule, and the proof that each works here.
+
+Both use what their libraries do not promise to keep, so each is tried once before it is trusted.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from ._conductor import Conductor
+from ._schedule import FixedSchedule, RandomSchedule, Schedule
+from ._virtual_time import Backend, fail_on_deadlock
+
+OnStep = Callable[[float], None]
+
+
+class ScheduleUnavailable(RuntimeError):
+    """The order of tasks cannot be chosen on this backend, in the versions installed here; says why."""
+
+
+def scheduled_backend(backend: Backend, schedule: Schedule) -> tuple[str, dict[str, Any]]:
+    """A backend in virtual time that keeps a schedule; raises `ScheduleUnavailable` if it could not."""
+    require_schedules(backend)
+    name, options, _ = conducted_backend(backend, schedule)
+    return name, options
+
+
+def conducted_backend(
+    backend: Backend, schedule: Schedule, on_step: OnStep | None = None
+) -> tuple[str, dict[str, Any], Conductor]:
+    """The same, unproven, with the conductor that it asks."""
+    if backend == "asyncio":
+        from . import _scheduled_loop as adapter
+
+        conductor = Conductor(schedule, label=adapter.label, on_step=on_step)
+        return "asyncio", {"loop_factory": lambda: adapter.ScheduledLoop(conductor)}, conductor
+    if backend == "trio":
+        from ._scheduled_trio import ScheduleKeeper, label
+        from ._virtual_clock import ClockKeeper
+
+        clock = ClockKeeper()
+        conductor = Conductor(schedule, label=label, on_step=on_step)
+        instruments = [clock, ScheduleKeeper(conductor, clock)]
+        return "trio", {"clock": clock.clock, "instruments": instruments}, conductor
+    raise ValueError(f"'backend' must be 'asyncio' or 'trio', not {backend!r}")
+
+
+def require_schedules(backend: Backend) -> None:
+    """Raise `ScheduleUnavailable` unless the order of tasks can be chosen on this backend."""
+    problem = schedules_problem(backend)
+    if problem is not None:
+        raise ScheduleUnavailable(f"schedules do not work on {backend} here: {problem}")
+
+
+@functools.cache
+def schedules_problem(backend: Backend) -> str | None:
+    """Why the order of tasks cannot be chosen on this backend, or `None` where it can. Tries it once."""
+    if backend == "trio":
+        from ._scheduled_trio import missing_parts
+
+        if (missing := missing_parts()) is not None:
+            return missing
+    try:
+        default = _order_under(backend, FixedSchedule())
+        orders = [_order_under(backend, RandomSchedule(seed)) for seed in range(_TRIALS)]
+        again = [_order_under(backend, RandomSchedule(seed)) for seed in range(_TRIALS)]
+    except Exception as exc:  # noqa: BLE001 - private parts of another library may fail in any way
+        return f"a trial failed with {exc!r}"
+    if default != "abcabc":
+        return f"a trial went in the order {default!r} where nothing was changed"
+    if orders != again:
+        return "the same schedule gave different orders"
+    firsts = {"".join(dict.fromkeys(order)) for order in orders}
+    return None if len(firsts) == _ORDERS_OF_THREE else f"a trial gave only the orders {sorted(firsts)}"
+
+
+_TRIALS = 60
+_ORDERS_OF_THREE = 6
+
+
+def _order_under(backend: Backend, schedule: Schedule) -> str:
+    async def trial() -> str:
+        order: list[str] = []
+
+        async def task(name: str) -> None:
+            order.append(name)
+            await checkpoint()
+            order.append(name)
+
+        async with anyio.create_task_group() as group:
+            for name in "abc":
+                group.start_soon(task, name)
+        return "".join(order)
+
+    name, options, _ = conducted_backend(backend, schedule)
+    return anyio.run(fail_on_deadlock(trial), backend=name, backend_options=options)
+
+

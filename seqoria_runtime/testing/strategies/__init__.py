@@ -1,0 +1,25 @@
+"""Hypothesis strategies for what a runtime of tools meets: graphs, batches, faults, histories, models.
+
+Needs hypothesis (extra `testing`). What fails is printed as a program that can be pasted.
+"""
+
+from . import _needs_hypothesis  # noqa: F401
+from ._arguments import json_values
+from ._batches import INVALID, Invalid, batches, tool_arguments
+from ._dags import behaviours, fault_plans, tool_dags, toolboxes
+from ._histories import histories
+from ._scripts import provider_scripts
+
+__all__ = [
+    "INVALID",
+    "Invalid",
+    "batches",
+    "behaviours",
+    "fault_plans",
+    "histories",
+    "json_values",
+    "provider_scripts",
+    "tool_arguments",
+    "tool_dags",
+    "toolboxes",
+]

@@ -1,0 +1,139 @@
+"""Strategies for the calls that a model makes of an application's own tools, right and wrong."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from seqoria_runtime._tools import Tool, ToolFailure
+from seqoria_runtime.models import ToolCallRequest
+from seqoria_runtime.toolbox import LocalToolbox
+
+from ._arguments import json_values
+
+Invalid: TypeAlias = Literal[
+    "missing argument", "unknown argument", "wrong type", "not an object", "cut off", "unknown tool"
+]
+INVALID: Final[tuple[Invalid, ...]] = get_args(Invalid)
+"""The ways in which a call can be invalid, as `batches` and `tool_arguments` take them."""
+
+_ODD_VALUES: Final[tuple[Any, ...]] = ({}, [], "odd", None, 0.5, True, -1)
+
+
+def tool_arguments(tool: Tool, invalid: Invalid | None = None) -> st.SearchStrategy[dict[str, Any]]:
+    """Arguments for one tool, from its schema: such as it accepts, or invalid in a named way.
+
+    Ways that lie outside of the arguments ("not an object", "cut off", "unknown tool") leave them
+    valid. Raises `ValueError` for a way that this tool has not: a tool without parameters can miss
+    none.
+    """
+    valid = json_values(tool.parameters).filter(lambda arguments: accepts(tool, arguments))
+    if invalid is None or invalid not in _SPOILERS:
+        return valid
+    if not can_be(tool, invalid):
+        raise ValueError(f"arguments of the tool {tool.name!r} cannot be invalid as {invalid!r}")
+    return _SPOILERS[invalid](tool, valid)
+
+
+def can_be(tool: Tool, invalid: Invalid) -> bool:
+    """Whether calls of a tool can be invalid in this way."""
+    if invalid == "missing argument":
+        return bool(tool.parameters.get("required"))
+    return invalid != "wrong type" or bool(tool.parameters.get("properties"))
+
+
+def accepts(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    """Whether a tool takes these arguments from a model."""
+    try:
+        tool.validate(arguments)
+    except ToolFailure:
+        return False
+    return True
+
+
+@st.composite
+def _without_one(draw: st.DrawFn, tool: Tool, valid: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
+    missing = draw(st.sampled_from(sorted(tool.parameters["required"])))
+    return {name: value for name, value in draw(valid).items() if name != missing}
+
+
+@st.composite
+def _with_one_more(draw: st.DrawFn, tool: Tool, valid: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
+    names = tool.parameters.get("properties", {})
+    name = draw(st.from_regex(r"[a-z_]{1,8}", fullmatch=True).filter(lambda name: name not in names))
+    return {**draw(valid), name: draw(json_values())}
+
+
+@st.composite
+def _with_an_odd_one(draw: st.DrawFn, tool: Tool, valid: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
+    arguments = draw(valid)
+    name = draw(st.sampled_from(sorted(tool.parameters["properties"])))
+    candidates = [{**arguments, name: value} for value in _ODD_VALUES]
+    refused = [candidate for candidate in candidates if not accepts(tool, candidate)]
+    assume(refused)
+    return draw(st.sampled_from(refused))
+
+
+_Spoiler: TypeAlias = Callable[[Tool, st.SearchStrategy[dict[str, Any]]], st.SearchStrategy[dict[str, Any]]]
+_SPOILERS: Final[Mapping[str, _Spoiler]] = {
+    "missing argument": _without_one,
+    "unknown argument": _with_one_more,
+    "wrong type": _with_an_odd_one,
+}
+
+
+@st.composite
+def batches(
+    draw: st.DrawFn,
+    toolbox: LocalToolbox,
+    *,
+    min_calls: int = 1,
+    max_calls: int = 6,
+    invalid: Invalid | Collection[Invalid] = (),
+    repeat_ids: bool = False,
+) -> list[ToolCallRequest]:
+    """Calls for an application's own toolbox, with arguments from its schemas.
+
+    They are valid, but for one in each batch where `invalid` names one or more ways to be so. Call
+    ids are different in one batch, unless `repeat_ids`.
+    """
+    tools = list(toolbox.tools)
+    if not tools:
+        raise ValueError("the toolbox has no tools to call")
+    ways = _ways(invalid)
+    spoiled = draw(st.sampled_from(ways)) if ways else None
+    wanted = draw(st.lists(st.sampled_from(tools), min_size=min_calls, max_size=max_calls))
+    plan: list[tuple[Tool, Invalid | None]] = [(tool, None) for tool in wanted]
+    if spoiled is not None:
+        able = [tool for tool in tools if can_be(tool, spoiled)]
+        assume(able)
+        place = draw(st.integers(0, len(plan)))
+        plan[place : place + (len(plan) >= max_calls)] = [(draw(st.sampled_from(able)), spoiled)]
+    ids = st.sampled_from(["call-1", "call-2"])
+    return [
+        draw(_call(tool, way, draw(ids) if repeat_ids else f"call-{number}"))
+        for number, (tool, way) in enumerate(plan, 1)
+    ]
+
+
+def _ways(invalid: Invalid | Collection[Invalid]) -> list[Invalid]:
+    ways = [invalid] if isinstance(invalid, str) else list(invalid)
+    for way in ways:
+        if way not in INVALID:
+            raise ValueError(f"'invalid' takes {', '.join(map(repr, INVALID))}, not {way!r}")
+    return ways
+
+
+def _call(tool: Tool, invalid: Invalid | None, call_id: str) -> st.SearchStrategy[ToolCallRequest]:
+    parts: dict[str, st.SearchStrategy[Any]] = {
+        "id": st.just(call_id),
+        "name": st.just(tool.name if invalid != "unknown tool" else f"not_{tool.name}"[:64]),
+        "arguments": tool_arguments(tool, invalid),
+    }
+    if invalid == "not an object":
+        parts["arguments"] = st.just({})
+        parts["invalid_arguments"] = st.sampled_from(["[1]", '"text"', '{"a": ', "null"])
+    if invalid == "cut off":
+        parts["truncated"] = st.just(True)
+    return st.builds(ToolCallRequest, **parts)
