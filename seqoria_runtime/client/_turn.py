@@ -109,9 +109,9 @@ class Turn:
         plain = self._options.stream and not self._options.keep_partial
         async with aclosing(stream_with_fallback(self._services.providers, request)) as events:
             async for event in events:
-                if plain and isinstance(event, ChatChunk) and channel.has_room:
-                    channel.send_nowait(event)
-                elif isinstance(event, ChatChunk):
+                if plain and isinstance(event, ChatChunk) and channel.try_send(event):
+                    continue
+                if isinstance(event, ChatChunk):
                     await self._pass_on(event, channel)
                 elif isinstance(event, (AssistantMessage, ToolCallRequestList)):
                     return event

@@ -3,7 +3,7 @@
 Synchronous: it decides, its scheduler does. Knows nothing of tasks, slots or time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from seqoria_runtime._tools import Tool, ToolFailure
@@ -11,7 +11,7 @@ from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallRequest, ToolCallResult
 
 from . import outcomes
-from .planner import PlannedCall, Planner
+from .planner import PlannedCall, Planner, SkippedCall
 
 
 class Batch:
@@ -44,16 +44,13 @@ class Batch:
 
     def settle_refused(self) -> None:
         """Settle what needs neither slot nor waiting: what cannot run, or is on or behind a cycle."""
-        for call, request in enumerate(self._calls):
-            tool = self._tools[call]
-            if tool is None:
-                self.settle(call, outcomes.unknown(request, self._catalogue.entries))
-                continue
-            prepared = self._prepare(request, tool)
-            if isinstance(prepared, ToolCallError):
-                self.settle(call, prepared)
-            else:
-                self._prepared[call] = prepared
+        refused = []
+        for call in range(len(self._calls)):
+            refusal = self._prepare(call)
+            if refusal is not None:
+                self._publish(call, refusal)
+                refused.append(call)
+        self._skip(self._planner.refuse(refused))
         for call in sorted(self._planner.cyclic):
             if self._outcomes[call] is None:
                 self._publish(call, outcomes.cyclic(self._calls[call]))
@@ -79,11 +76,7 @@ class Batch:
         """Record a call's outcome, and skip the calls that cannot run because of it."""
         self._running.pop(call, None)
         self._publish(call, outcome)
-        if call in self._planner.cyclic:
-            return
-        for skip in self._planner.settle(call, ok=type(outcome) is ToolCallResult):
-            if self._outcomes[skip.call] is None:
-                self._publish(skip.call, outcomes.skipped(self._calls[skip.call], skip.failed))
+        self._skip(self._planner.settle(call, ok=type(outcome) is ToolCallResult))
 
     def refuse_ready(self, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
         """Settle every call that is ready now as the error that `refuse` makes for it."""
@@ -119,19 +112,28 @@ class Batch:
             )
         return planned
 
-    def _prepare(self, request: ToolCallRequest, tool: Tool) -> Any:
+    def _prepare(self, call: int) -> ToolCallError | None:
+        """Check a call's arguments and keep them, or say why it cannot run."""
+        request, tool = self._calls[call], self._tools[call]
+        if tool is None:
+            return outcomes.unknown(request, self._catalogue.entries)
         if request.truncated:
             return outcomes.cut_off(request)
         if request.invalid_arguments is not None:
             return outcomes.not_an_object(request, request.invalid_arguments)
         try:
-            return tool.validate(request.arguments, allow_override=self._allow_override)
+            self._prepared[call] = tool.validate(request.arguments, allow_override=self._allow_override)
         except ToolFailure as failure:
             return outcomes.error(request, failure.kind, str(failure))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as exc:  # noqa: BLE001 - validators run the application's own code
             return outcomes.raised(request, exc)
+        return None
+
+    def _skip(self, skips: Iterable[SkippedCall]) -> None:
+        for skip in skips:
+            self._publish(skip.call, outcomes.skipped(self._calls[skip.call], skip.failed))
 
     def _publish(self, call: int, outcome: ToolCallOutcome) -> None:
         self._outcomes[call] = outcome

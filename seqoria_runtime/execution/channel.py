@@ -16,43 +16,60 @@ T = TypeVar("T")
 _TAKES_PER_CHECKPOINT = 64
 
 
+class Nothing:
+    """Stands for an event that is not there; `None` may be one."""
+
+
+NOTHING = Nothing()
+
+
+class _Hooked(Generic[T]):
+    """An event with something to be done in the consumer's task as it is taken."""
+
+    __slots__ = ("event", "on_taken")
+
+    def __init__(self, event: T, on_taken: Callable[[], None]) -> None:
+        self.event = event
+        self.on_taken = on_taken
+
+
 class Channel(Generic[T]):
     """One sender, one consumer. `limit` bounds what `send` buffers; `send_nowait` is not bounded."""
 
-    __slots__ = ("_asked", "_closed", "_items", "_limit", "_news", "_room", "_takes")
+    __slots__ = ("_asked", "_closed", "_cut", "_items", "_limit", "_news", "_room", "_takes")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._items: deque[tuple[T, Callable[[], None] | None]] = deque()
+        self._items: deque[T | _Hooked[T]] = deque()
         self._news: Event | None = None
         self._room: Event | None = None
         self._asked: Event | None = None
         self._closed = False
+        self._cut = False
         self._takes = 0
 
-    @property
-    def has_room(self) -> bool:
-        """Whether `send` would not wait."""
-        return len(self._items) < self._limit
-
-    @property
-    def ready(self) -> bool:
-        """Whether an event can be taken without waiting, and without leaving other tasks out for long."""
-        return bool(self._items) and self._takes < _TAKES_PER_CHECKPOINT
+    def try_send(self, event: T) -> bool:
+        """Hand over an event if there is room in the buffer; give whether there was."""
+        if len(self._items) >= self._limit:
+            return False
+        self.send_nowait(event)
+        return True
 
     async def send(self, event: T, on_taken: Callable[[], None] | None = None) -> None:
         """Hand over an event; waits while the buffer is full. A cancelled caller has sent nothing.
 
         `on_taken` is called in the consumer's task as it takes the event.
         """
-        while not self.has_room:
+        while len(self._items) >= self._limit:
             self._room = Event()
             await self._room.wait()
         self.send_nowait(event, on_taken)
 
     def send_nowait(self, event: T, on_taken: Callable[[], None] | None = None) -> None:
         """Hand over an event at once, whatever is buffered."""
-        self._items.append((event, on_taken))
+        if self._cut:
+            return
+        self._items.append(event if on_taken is None else _Hooked(event, on_taken))
         if self._news is not None:
             self._news.set()
             self._news = None
@@ -70,8 +87,9 @@ class Channel(Generic[T]):
             self._news.set()
             self._news = None
 
-    def clear(self) -> None:
-        """Forget what is buffered."""
+    def cut(self) -> None:
+        """Forget what is buffered, and everything that is sent from now on."""
+        self._cut = True
         self._items.clear()
 
     async def wait(self) -> bool:
@@ -92,10 +110,18 @@ class Channel(Generic[T]):
     def take(self) -> T:
         """Take the next event; there has to be one."""
         self._takes += 1
-        event, on_taken = self._items.popleft()
+        item = self._items.popleft()
         if self._room is not None:
             self._room.set()
             self._room = None
-        if on_taken is not None:
-            on_taken()
+        if type(item) is not _Hooked:
+            return item  # type: ignore[return-value]
+        item.on_taken()
+        event: T = item.event
         return event
+
+    def take_nowait(self) -> T | Nothing:
+        """Take an event that is there already, unless other tasks have been left out for long."""
+        if not self._items or self._takes >= _TAKES_PER_CHECKPOINT:
+            return NOTHING
+        return self.take()

@@ -144,6 +144,8 @@ class HostedWork(Generic[T]):
         """Make the work end soon, for this reason if there is none yet."""
         if not self.ended:
             self.reason = self.reason or reason
+            if reason == "client closed":
+                self.channel.cut()
             self._scope.cancel()
 
     async def join(self) -> None:
@@ -165,7 +167,7 @@ class HostedWork(Generic[T]):
         try:
             await self.join()
         finally:
-            self.channel.clear()
+            self.channel.cut()
             self._settle()
         if self._failure is not None and _ends_program(self._failure):
             self.raise_failure()

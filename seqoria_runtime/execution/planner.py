@@ -95,13 +95,24 @@ class Planner:
         if self._state[call] == _SETTLED:
             raise ValueError(f"call {call} has settled before")
         self._mark_settled(call)
-        if not self._feeds:
-            return ()
+        return self._skipped_by([(call, ok)]) if self._feeds else ()
+
+    def refuse(self, calls: Iterable[int]) -> Sequence[SkippedCall]:
+        """Record that these calls, none of them taken, will not run; give the others that are skipped then.
+
+        Those of them that are on or behind a cycle have settled before, and stay as they are.
+        """
+        refused = [call for call in calls if self._state[call] != _SETTLED]
+        for call in refused:
+            self._mark_settled(call)
+        return self._skipped_by([(call, False) for call in refused])
+
+    def _skipped_by(self, ended: Iterable[tuple[int, bool]]) -> list[SkippedCall]:
         skipped: list[SkippedCall] = []
-        pending = deque([(call, ok)])
+        pending = deque(ended)
         while pending:
-            ended, succeeded = pending.popleft()
-            for dependent in self._unblocked_by(ended, succeeded):
+            call, succeeded = pending.popleft()
+            for dependent in self._unblocked_by(call, succeeded):
                 failed = sorted(group.name for group in self._waits[dependent] if not group.succeeded)
                 if failed:
                     self._mark_settled(dependent)

@@ -4,6 +4,7 @@ import warnings
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from .channel import Nothing
 from .hosting import HostedWork, hosted_in
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ class HostedStream(Generic[T]):
 
     def __init__(self, work: HostedWork[T]) -> None:
         self._work = work
+        self._channel = work.channel
         self._iterating = False
         self._closed = False
 
@@ -29,9 +31,9 @@ class HostedStream(Generic[T]):
     async def __anext__(self) -> T:
         if self._iterating:
             raise RuntimeError(f"{self._work.name} is being iterated by another task already")
-        work = self._work
-        if work.channel.ready and not self._closed and work.reason != "client closed":
-            return work.channel.take()
+        event = self._channel.take_nowait()
+        if not isinstance(event, Nothing):
+            return event
         self._iterating = True
         try:
             return await self._next()
@@ -49,9 +51,8 @@ class HostedStream(Generic[T]):
         work = self._work
         if not self._closed and not work.started:
             await self._start()
-        has_event = not self._closed and await work.channel.wait()
-        if has_event and not self._closed and work.reason != "client closed":
-            return work.channel.take()
+        if not self._closed and await self._channel.wait():
+            return self._channel.take()
         if not self._closed:
             self._closed = True
             work.finish()
@@ -69,6 +70,7 @@ class HostedStream(Generic[T]):
                 f"{self._work.name} cannot be closed by code that it runs itself, such as a tool"
             )
         self._closed = True
+        self._channel.cut()
         if self._work.started:
             await self._work.close()
         else:

@@ -186,13 +186,13 @@ class Connection:
                 with suppress(SubscriptionLost):
                     await self._listen_once(session)
                 await anyio.sleep(_RELISTEN_SECONDS)
-                # What changed meanwhile was told to nobody.
-                self._events.list_changed()
         except (MCPError, RuntimeError) as exc:
             self._log.debug("does not tell when its list changes: %s", exc)
 
     async def _listen_once(self, session: ClientSession) -> None:
         async with listen(session, tools_list_changed=True) as changes:
+            # What changed before was told to nobody.
+            self._events.list_changed()
             async for _ in changes:
                 self._events.list_changed()
 

@@ -103,8 +103,8 @@ def _rest(parts: Iterable[str]) -> str:
 def readable(method: str, result: dict[str, Any]) -> dict[str, Any]:
     """A result in a form that strict models of the protocol take, with nothing lost that is of use.
 
-    A call's content becomes text blocks. Tools without a name or a schema are left out; annotations
-    are kept whole under `ANNOTATIONS_KEY` in `_meta`, since the models drop what they do not know.
+    A call's content becomes text blocks. Tools without a name or a schema of an object are left out;
+    annotations are kept whole under `ANNOTATIONS_KEY` in `_meta`, since the models drop what they do not know.
     """
     if method not in {"tools/call", "tools/list"}:
         return result
@@ -114,7 +114,7 @@ def readable(method: str, result: dict[str, Any]) -> dict[str, Any]:
     if method == "tools/list":
         tools = result.get("tools")
         listed = tools if isinstance(tools, list) else []
-        result["tools"] = [_with_annotations(tool) for tool in listed if _usable(tool)]
+        result["tools"] = [_strict(tool) for tool in listed if _usable(tool)]
     elif result["resultType"] == "complete":
         result["content"] = [{"type": "text", "text": text} for text in content_texts(result)]
         if not isinstance(result.get("structuredContent", {}), dict):
@@ -136,10 +136,12 @@ def _usable(tool: Any) -> bool:
         and isinstance(tool.get("name"), str)
         and bool(tool["name"])
         and isinstance(tool.get("inputSchema"), dict)
+        and tool["inputSchema"].get("type", "object") == "object"
     )
 
 
-def _with_annotations(tool: dict[str, Any]) -> dict[str, Any]:
+def _strict(tool: dict[str, Any]) -> dict[str, Any]:
+    tool = {**tool, "inputSchema": {"type": "object", **tool["inputSchema"]}}
     annotations = tool.get("annotations")
     if not isinstance(annotations, dict):
         return {name: value for name, value in tool.items() if name != "annotations"}

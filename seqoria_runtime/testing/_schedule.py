@@ -1,25 +1,36 @@
 """Owns the kinds of schedule: the order in which tasks go that could all go next.
 
-Values and their choices only; knows nothing of event loops or of tasks beyond their numbers.
+Values and their choices only; knows nothing of event loops, and tasks only by their numbers.
 """
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from seqoria_runtime._checks import positive_int
 
 Strategy: TypeAlias = Literal["random", "pct"]
 
 
+class Turn(NamedTuple):
+    """What waits to go next: a task, and how many steps it has made before.
+
+    Tasks are numbered from 0 in the order in which they first could go. What is no task (a timer, a
+    call from a thread) has a number below 0.
+    """
+
+    task: int
+    step: int
+
+
 class Chooser(Protocol):
     """A schedule at work in one run."""
 
-    def choose(self, ready: Sequence[int]) -> int:
-        """Give the position in `ready` of the task that goes next.
+    def choose(self, ready: Sequence[Turn]) -> int:
+        """Give the position in `ready` of what goes next, where there are two or more.
 
-        `ready` holds the numbers of two or more tasks, the one that has waited longest first.
+        They stand in a queue. Those before the chosen one are passed over and go to its end.
         """
 
 
@@ -32,26 +43,29 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedSchedule:
-    """The default order, but for `changes`: at the choice of this number (from 0), the task at this position.
+    """The default order, in which tasks take turns, but for `delays`: triples of task, step and times.
 
-    In the default order the task that has waited longest goes next. Positions are counted from 0,
-    the default, and round and round where fewer tasks wait.
+    Before it makes its step of this number, the task of this number is passed over so many times.
     """
 
-    changes: tuple[tuple[int, int], ...] = ()
+    delays: tuple[tuple[int, int, int], ...] = ()
 
     def start(self) -> Chooser:
-        return _Fixed(dict(self.changes))
+        return _Fixed({Turn(task, step): times for task, step, times in self.delays})
 
 
 class _Fixed:
-    def __init__(self, changes: dict[int, int]) -> None:
-        self._changes = changes
-        self._choice = -1
+    def __init__(self, left: dict[Turn, int]) -> None:
+        self._left = left
 
-    def choose(self, ready: Sequence[int]) -> int:
-        self._choice += 1
-        return self._changes.get(self._choice, 0) % len(ready)
+    def choose(self, ready: Sequence[Turn]) -> int:
+        left = self._left
+        if not left:
+            return 0
+        position = min(range(len(ready)), key=lambda position: left.get(ready[position], 0))
+        for turn in ready[:position]:
+            left[turn] -= 1
+        return position
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,7 @@ class _Random:
     def __init__(self, numbers: random.Random) -> None:
         self._numbers = numbers
 
-    def choose(self, ready: Sequence[int]) -> int:
+    def choose(self, ready: Sequence[Turn]) -> int:
         return self._numbers.randrange(len(ready))
 
 
@@ -100,17 +114,17 @@ class _Pct:
         self._priorities: dict[int, float] = {}
         self._choice = -1
 
-    def choose(self, ready: Sequence[int]) -> int:
+    def choose(self, ready: Sequence[Turn]) -> int:
         self._choice += 1
         position = self._highest(ready)
         if self._choice in self._drops:
             # Below every priority that a task begins with, and below those that have dropped before.
-            self._priorities[ready[position]] = -1.0 - self._choice
+            self._priorities[ready[position].task] = -1.0 - self._choice
             position = self._highest(ready)
         return position
 
-    def _highest(self, ready: Sequence[int]) -> int:
-        return max(range(len(ready)), key=lambda position: self._priority(ready[position]))
+    def _highest(self, ready: Sequence[Turn]) -> int:
+        return max(range(len(ready)), key=lambda position: self._priority(ready[position].task))
 
     def _priority(self, task: int) -> float:
         priority = self._priorities.get(task)

@@ -5,7 +5,7 @@ Both use what their libraries do not promise to keep, so each is tried once befo
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -14,7 +14,7 @@ from ._conductor import Conductor
 from ._schedule import FixedSchedule, RandomSchedule, Schedule
 from ._virtual_time import Backend, fail_on_deadlock
 
-OnStep = Callable[[float], None]
+OnStep: TypeAlias = Callable[[float], bool]
 
 
 class ScheduleUnavailable(RuntimeError):

@@ -120,6 +120,7 @@ class _ReadyQueue:
             self._posts.clear()
         if not len(self._conductor):
             return self._callbacks.popleft()
+        self._watch.stepping()
         self._last, handle = self._conductor.go()
         self._conductor.course.loose = self._watch.loose
         if self._conductor.spinning:

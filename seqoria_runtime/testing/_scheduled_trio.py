@@ -76,6 +76,7 @@ class ScheduleKeeper(trio.abc.Instrument):
                 if task.name == _CALLS_INTO_LOOP:
                     self.conductor.withdraw(task)
                     return task
+        self._watch.stepping()
         self._last, task = self.conductor.go()
         self.conductor.course.loose = self._watch.loose
         if self.conductor.spinning and self._clock.on_deadlock is not None:

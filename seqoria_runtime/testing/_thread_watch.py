@@ -27,7 +27,8 @@ class ThreadWatch:
         self._native_token: object = None
         self._owners: dict[threads.ThreadCall[Any], int] = {}
         self._foreign_before = 0
-        self._in_foreign: set[int] = set()
+        # Who has asked for such a thread, and whether it has begun to wait for it.
+        self._in_foreign: dict[int, bool] = {}
         self._loose: set[threads.ThreadCall[Any]] = set()
         self._since = 0.0
         self.loose = 0
@@ -35,6 +36,10 @@ class ThreadWatch:
     def begin(self, native_token: object) -> None:
         """Name the event loop, as `anyio.lowlevel.current_token().native_token` does."""
         self._native_token = native_token
+
+    def stepping(self) -> None:
+        """Take note that a task is about to make a step."""
+        self._foreign_before = self._foreign()
 
     def stepped(self, number: int) -> None:
         """Take note that the task of this number has made a step, in which it may have begun to wait."""
@@ -45,10 +50,9 @@ class ThreadWatch:
             self._loose &= calls
         foreign = self._foreign()
         if foreign > self._foreign_before:
-            self._in_foreign.add(number)
+            self._in_foreign.setdefault(number, False)
         elif foreign < self._foreign_before:
-            self._in_foreign.discard(number)
-        self._foreign_before = foreign
+            self._in_foreign.pop(number, None)
 
     @property
     def unsettled(self) -> bool:
@@ -82,9 +86,12 @@ class ThreadWatch:
         return threads.running_calls(self._native_token)
 
     def _is_unsettled(self) -> bool:
-        if self._in_foreign and not self._foreign():
-            self._in_foreign.clear()
-        if not all(self._waits(number) for number in self._in_foreign):
+        for number, waiting in tuple(self._in_foreign.items()):
+            if not self._waits(number):
+                self._in_foreign[number] = True
+            elif waiting:
+                del self._in_foreign[number]
+        if any(self._in_foreign.values()):
             return True
         return any(self._works(call) for call in self._running() if call not in self._loose)
 

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallRequest, ToolCallResult
 from seqoria_runtime.testing import run_on_both
-from tests.support.batches import Lab
+from tests.support.batches import Lab, assert_idle, request, results
 
 NAMES = "abcdef"
 
@@ -223,3 +223,124 @@ def simulate(batch: Batch, limit: int) -> Trace:
         ended.add(first)
         trace.append((now, "end", str(first)))
     return trace
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A batch of independent calls of these durations that comes at a moment."""
+
+    at: int
+    seconds: tuple[int, ...]
+
+
+async def run_arrivals(arrivals: list[Arrival], limit: int) -> Trace:
+    lab = Lab()
+    lab.add("work")
+
+    async def come(number: int, arrival: Arrival) -> None:
+        await anyio.sleep(arrival.at)
+        requests = [
+            request("work", seconds=float(seconds), tag=f"{number} {place}")
+            for place, seconds in enumerate(arrival.seconds)
+        ]
+        outcomes = await client.run_tool_calls(requests)
+        assert kinds(outcomes) == ["ok"] * len(requests)
+
+    async with lab.client(max_concurrency=limit) as client:
+        async with anyio.create_task_group() as group:
+            for number, arrival in enumerate(arrivals):
+                group.start_soon(come, number, arrival)
+        assert_idle(client)
+    assert lab.peak <= limit
+    return lab.events
+
+
+@pytest.mark.clause("C43", "C48")
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(
+    st.lists(
+        st.builds(
+            Arrival,
+            st.integers(0, 10**6),
+            st.lists(st.integers(1, 10**6), min_size=1, max_size=6).map(tuple),
+        ),
+        min_size=2,
+        max_size=6,
+    ),
+    st.integers(1, 3),
+)
+def test_batches_that_come_at_any_time_leave_no_slot_idle_and_wait_once_for_each_other(
+    arrivals: list[Arrival], limit: int
+) -> None:
+    for trace in run_on_both(run_arrivals, arrivals, limit):
+        started = {tag: time for time, kind, tag in trace if kind == "start"}
+        ended = {tag: time for time, kind, tag in trace if kind == "end"}
+        moments = [*{float(arrival.at) for arrival in arrivals}, *ended.values()]
+        assume(len(set(moments)) == len(moments) == len(arrivals) + len(ended))
+        for number, arrival in enumerate(arrivals):
+            mine = {tag: time for tag, time in started.items() if tag.split()[0] == str(number)}
+            for moment in moments:
+                if arrival.at <= moment < max(mine.values()):
+                    busy = sum(started[tag] <= moment < ended[tag] for tag in started)
+                    assert busy == limit, "a call waited beside a free slot"
+            first = min(mine.values())
+            overtaking = Counter(
+                tag.split()[0]
+                for tag, time in started.items()
+                if arrival.at < time < first and tag not in mine
+            )
+            assert max(overtaking.values(), default=0) <= 1, "a batch without a slot was overtaken twice"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A call that works for some seconds, and then runs others in one batch."""
+
+    seconds: int
+    children: tuple["Node", ...] = ()
+
+    @property
+    def size(self) -> int:
+        return 1 + sum(child.size for child in self.children)
+
+
+nodes = st.recursive(
+    st.builds(Node, st.integers(0, 9)),
+    lambda inner: st.builds(Node, st.integers(0, 9), st.lists(inner, max_size=4).map(tuple)),
+    max_leaves=12,
+)
+
+
+async def run_nested(roots: list[Node], limit: int, timeout: float | None) -> list[str]:
+    lab = Lab()
+
+    @lab.tools.tool()
+    async def node(seconds: int, children: list[dict[str, Any]]) -> str:
+        with lab.noted("node"):
+            await anyio.sleep(seconds)
+        outcomes = await client.run_tool_calls([request("node", **child) for child in children])
+        return str(1 + sum(int(text) for text in results(outcomes) if text.isdigit()))
+
+    async with lab.client(max_concurrency=limit, tool_timeout=timeout) as client:
+        outcomes = await client.run_tool_calls([request("node", **asdict(root)) for root in roots])
+        assert_idle(client)
+    assert lab.live == 0
+    assert lab.peak <= limit
+    return results(outcomes)
+
+
+@pytest.mark.clause("C43", "C49")
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(nodes, min_size=1, max_size=3), st.integers(1, 4))
+def test_calls_nested_in_any_shape_all_run_at_any_limit(roots: list[Node], limit: int) -> None:
+    for counted in run_on_both(run_nested, roots, limit, None):
+        assert counted == [str(root.size) for root in roots]
+
+
+@pytest.mark.clause("C44", "C49")
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(nodes, min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 20))
+def test_nested_calls_that_overrun_leave_nothing_behind(roots: list[Node], limit: int, timeout: int) -> None:
+    for counted in run_on_both(run_nested, roots, limit, timeout):
+        assert len(counted) == len(roots)
+        assert set(counted) <= {"[timed_out]", *map(str, range(100))}

@@ -176,6 +176,28 @@ async def test_a_call_with_bad_arguments_settles_at_once_though_it_would_have_to
     assert seen == [("write", "[invalid_arguments]", 0), ("report", "[skipped]", 0), ("login", "", 5)]
 
 
+@pytest.mark.clause("C42", "C46", "C55")
+async def test_bad_calls_that_depend_on_each_other_have_one_outcome_each_which_tells_what_is_bad(
+    lab: Lab,
+) -> None:
+    calls = [
+        request("login", seconds="soon"),
+        request("write", nonsense=1),
+        request("report"),
+        request("read", tag="read"),
+    ]
+    seen = []
+    async with lab.client() as client, client.run_call_stream(calls) as stream:
+        async for call, outcome in stream:
+            seen.append((call.name, *results([outcome])))
+    assert seen == [
+        ("login", "[invalid_arguments]"),
+        ("write", "[invalid_arguments]"),
+        ("read", "read"),
+        ("report", "[skipped]"),
+    ]
+
+
 @pytest.mark.clause("C42", "C47")
 async def test_calls_on_or_behind_a_cycle_fail_at_once_and_the_others_run() -> None:
     lab = Lab()

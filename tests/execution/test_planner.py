@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from types import FrameType
 from typing import Any
@@ -164,7 +164,7 @@ def test_of_several_chains_behind_a_call_the_longest_counts(dependents: str) -> 
 @pytest.mark.clause("C55")
 def test_a_call_that_was_refused_while_it_waited_is_neither_taken_nor_skipped_later() -> None:
     planner = Planner([call("a"), call("b", after=["a"]), call("c", after=["b"])])
-    assert planner.settle(1, ok=False) == [SkippedCall(2, ("b",))]
+    assert planner.refuse([1]) == [SkippedCall(2, ("b",))]
     assert take_all(planner) == [0]
     assert planner.settle(0, ok=False) == []
     assert take_all(planner) == []
@@ -172,9 +172,23 @@ def test_a_call_that_was_refused_while_it_waited_is_neither_taken_nor_skipped_la
 
 def test_a_call_that_was_refused_while_it_was_ready_is_not_taken() -> None:
     planner = Planner([call("a"), call("b")])
-    planner.settle(0, ok=False)
+    assert planner.refuse([0]) == []
     assert planner.ready == 1
     assert take_all(planner) == [1]
+
+
+@pytest.mark.clause("C46", "C55")
+def test_calls_that_are_refused_together_are_not_skipped_because_of_each_other() -> None:
+    planner = Planner([call("a"), call("b", after=["a"]), call("c", after=["b"]), call("d", after=["c"])])
+    assert planner.refuse([0, 1, 3]) == [SkippedCall(2, ("b",))]
+    assert take_all(planner) == []
+
+
+@pytest.mark.clause("C47", "C55")
+def test_refusing_a_call_on_a_cycle_changes_nothing() -> None:
+    planner = Planner([call("a", after=["b"]), call("b", after=["a"]), call("free")])
+    assert planner.refuse([0]) == []
+    assert take_all(planner) == [2]
 
 
 def test_settling_a_call_twice_is_an_error_that_names_it() -> None:
@@ -268,8 +282,8 @@ class Oracle:
     def ready(self) -> set[int]:
         return {position for position in self.unblocked() if not self.failed_names(position)}
 
-    def settle(self, position: int, ok: bool) -> set[SkippedCall]:
-        self.ended[position] = ok
+    def settle(self, positions: Iterable[int], ok: bool) -> set[SkippedCall]:
+        self.ended |= dict.fromkeys(self.unsettled().intersection(positions), ok)
         skipped = set()
         while due := {p for p in self.unblocked() if self.failed_names(p)}:
             skipped |= {SkippedCall(p, self.failed_names(p)) for p in due}
@@ -322,8 +336,9 @@ class PlannerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.oracle.unsettled() - self.oracle.taken)
     @rule(data=st.data())
     def refuse_waiting(self, data: st.DataObject) -> None:
-        waiting = sorted(self.oracle.unsettled() - self.oracle.taken)
-        self._settle(data.draw(st.sampled_from(waiting)), ok=False)
+        waiting = sorted((self.oracle.unsettled() - self.oracle.taken) | self.oracle.cyclic)
+        refused = data.draw(st.lists(st.sampled_from(waiting), min_size=1, unique=True))
+        self._check(refused, self.planner.refuse(refused), ok=False)
 
     @precondition(lambda self: self.oracle.ended or self.oracle.cyclic)
     @rule(data=st.data())
@@ -333,10 +348,12 @@ class PlannerMachine(RuleBasedStateMachine):
             self.planner.settle(data.draw(st.sampled_from(settled)), ok=True)
 
     def _settle(self, position: int, ok: bool) -> None:
-        skipped = self.planner.settle(position, ok=ok)
-        assert set(skipped) == self.oracle.settle(position, ok)
+        self._check([position], self.planner.settle(position, ok=ok), ok)
+
+    def _check(self, ended: Sequence[int], skipped: Sequence[SkippedCall], ok: bool) -> None:
+        assert set(skipped) == self.oracle.settle(ended, ok)
         assert len(skipped) == len(set(skipped))
-        told = {position}
+        told = set(ended)
         for skip in skipped:
             assert told & self.oracle.prerequisites(skip.call), "a skip is told after its cause"
             told.add(skip.call)

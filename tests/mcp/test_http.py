@@ -14,6 +14,7 @@ from tests.support.sockets import Asked, serve_http, unused_port
 pytestmark = pytest.mark.real_time
 
 WAYS = ["modern", "legacy", "sse"]
+HALF = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"
 
 
 def fake(way: str) -> HTTPFake:
@@ -95,12 +96,8 @@ async def test_an_answer_of_the_wrong_kind_fails_that_call(way: str) -> None:
 @pytest.mark.case("K4")
 @pytest.mark.clause("C105")
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    "part", [b"", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"]
-)
-async def test_a_broken_socket_fails_one_call_and_the_server_is_connected_again(
-    way: str, part: bytes
-) -> None:
+@pytest.mark.parametrize("part", [b"", HALF], ids=["nothing", "half"])
+async def test_a_broken_socket_fails_one_call_and_its_server_is_connected_anew(way: str, part: bytes) -> None:
     server = fake(way)
     server.tool("fail")
     server.tool("hold")
@@ -189,10 +186,10 @@ async def test_a_lost_session_is_begun_anew_once_and_each_call_made_again_once(s
     late: list[Asked] = []
 
     async def on_post(asked: Asked, message: Json) -> bool:
-        if message.get("method") == "tools/call" and message["params"]["arguments"].get("late"):
-            if asked.headers["mcp-session-id"] == "s1":
-                late.append(asked)
-                await held.wait()
+        is_late = message.get("method") == "tools/call" and message["params"]["arguments"].get("late")
+        if is_late and asked.headers["mcp-session-id"] == "s1":
+            late.append(asked)
+            await held.wait()
         return False
 
     server.on_post = on_post
@@ -276,6 +273,7 @@ async def test_a_cancelled_call_is_ended_at_the_server_and_the_next_one_works(wa
             await anyio.sleep_forever()
         finally:
             interrupted.set()
+        raise AssertionError
 
     server.tool("hold", hold)
     async with server.serving(), running_hub(config(server, way)) as made:
@@ -305,11 +303,13 @@ async def test_a_redirect_within_the_server_is_followed_and_one_to_another_is_no
         async def moved(asked: Asked) -> None:
             await asked.respond(307, location=there.url)
 
-        async with serve_http(moved) as origin:
-            async with running_hub(MCPServerConfig(f"{origin}/mcp", name="moved")) as made:
-                error = made.status().error
-                assert error is not None
-                assert "not followed" in error
+        async with (
+            serve_http(moved) as origin,
+            running_hub(MCPServerConfig(f"{origin}/mcp", name="moved")) as made,
+        ):
+            error = made.status().error
+            assert error is not None
+            assert "not followed" in error
     here = fake("legacy")
     whole = here.handle
 
@@ -356,6 +356,7 @@ async def test_connections_are_closed_in_any_order_and_calls_in_flight_fail_at_o
     async def hold(arguments: Json) -> Json:
         entered.set()
         await anyio.sleep_forever()
+        raise AssertionError
 
     first.tool("hold", hold)
     second.tool("other")

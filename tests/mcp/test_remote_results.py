@@ -104,7 +104,8 @@ def test_a_question_for_input_is_left_as_it_is() -> None:
 def test_annotations_are_kept_whole_and_tools_that_cannot_be_used_are_left_out() -> None:
     tools = [
         {"name": "a", "inputSchema": {}, "annotations": {"depends_on": ["b"]}, "_meta": {"k": 1}},
-        {"name": "b", "inputSchema": {}, "annotations": "?"},
+        {"name": "b", "inputSchema": {"type": "object"}, "annotations": "?"},
+        {"name": "d", "inputSchema": {"type": "array"}},
         {"name": "", "inputSchema": {}},
         {"name": "c"},
         5,
@@ -113,11 +114,11 @@ def test_annotations_are_kept_whole_and_tools_that_cannot_be_used_are_left_out()
     assert made == [
         {
             "name": "a",
-            "inputSchema": {},
+            "inputSchema": {"type": "object"},
             "annotations": {"depends_on": ["b"]},
             "_meta": {"k": 1, ANNOTATIONS_KEY: {"depends_on": ["b"]}},
         },
-        {"name": "b", "inputSchema": {}},
+        {"name": "b", "inputSchema": {"type": "object"}},
     ]
 
 

@@ -16,6 +16,7 @@ Handler: TypeAlias = Callable[[Json], Awaitable[Json]]
 Send: TypeAlias = Callable[[Json], Awaitable[None]]
 
 METHOD_NOT_FOUND = -32601
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
@@ -41,6 +42,11 @@ class FakeServer:
         self.running: dict[Any, anyio.CancelScope] = {}
         self.peers: list[Send] = []
         self.silent_to: set[str] = set()
+        self.refuses: set[str] = set()
+        self.capabilities: Json = {"tools": {"listChanged": True}}
+        self.listens = False
+        """Whether, in the newer era, changes are told to those who subscribe."""
+        self.subscriptions: list[Any] = []
         self.dies = anyio.Event()
 
     def tool(self, name: str, handler: Handler | None = None, **definition: Any) -> None:
@@ -62,6 +68,23 @@ class FakeServer:
     async def notify(self, method: str = "notifications/tools/list_changed", **params: Any) -> None:
         for send in tuple(self.peers):
             await send({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
+
+    async def tell_change(self) -> None:
+        """Say that the list of tools has changed, in the way of the era."""
+        if not self.modern:
+            await self.notify()
+        for subscription in self.subscriptions:
+            await self.notify(_meta={SUBSCRIPTION_ID: subscription})
+
+    async def _subscribe(self, params: Json) -> None:
+        request = self.asked[-1]["id"]
+        self.subscriptions.append(request)
+        await self.notify(
+            "notifications/subscriptions/acknowledged",
+            _meta={SUBSCRIPTION_ID: request},
+            notifications=params["notifications"],
+        )
+        await anyio.sleep_forever()
 
     async def answer(self, message: Json) -> Json | None:
         """The answer to a message; `None` where there is none, also not for a call that was cancelled."""
@@ -85,7 +108,9 @@ class FakeServer:
         return None
 
     async def _outcome(self, method: str, params: Json) -> Json:
-        capabilities = {"tools": {"listChanged": True}}
+        capabilities = self.capabilities
+        if self.modern and not self.listens:
+            capabilities = {"tools": {}}
         info = {"name": self.name, "version": "1"}
         if method == "initialize":
             self.connections += 1
@@ -98,11 +123,15 @@ class FakeServer:
                 "result": {
                     "resultType": "complete",
                     "supportedVersions": ["2026-07-28"],
-                    "capabilities": {"tools": {}},
+                    "capabilities": capabilities,
                     "ttlMs": 0,
                     "cacheScope": "public",
                 }
             }
+        if method in self.refuses:
+            return {"error": {"code": METHOD_NOT_FOUND, "message": f"no {method}"}}
+        if method == "subscriptions/listen" and self.listens:
+            await self._subscribe(params)
         if method == "tools/list":
             return {"result": await self.pages(params.get("cursor"))}
         if method == "tools/call" and params["name"] in self.handlers:
@@ -164,10 +193,13 @@ class HTTPFake(FakeServer):
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncGenerator["HTTPFake", None]:
-        async with serve_http(self.handle, port) as origin:
+        async with anyio.create_task_group() as self.background, serve_http(self.handle, port) as origin:
             self.url = f"{origin}/mcp"
             self.sse_url = f"{origin}/sse"
-            yield self
+            try:
+                yield self
+            finally:
+                self.background.cancel_scope.cancel()
 
     async def handle(self, asked: Asked) -> None:
         if asked.method == "GET" and asked.path == "/sse":
@@ -191,12 +223,8 @@ class HTTPFake(FakeServer):
             await asked.respond(self.unknown_session, b"no such session")
             return
         if asked.path.startswith("/messages"):
-            # The answer comes later, and another request may not wait behind it.
-            asked.close_after = True
-            await asked.respond(202, connection="close")
-            answer = await self.answer(message)
-            if answer is not None:
-                await self.peers[int(asked.path.rpartition("/")[2])](answer)
+            await asked.respond(202)
+            self.background.start_soon(self._push_answer, message, int(asked.path.rpartition("/")[2]))
             return
         answer = await self.answer(message)
         if answer is None:
@@ -211,6 +239,11 @@ class HTTPFake(FakeServer):
             self.sessions.add(session)
             headers["mcp-session-id"] = session
         return headers
+
+    async def _push_answer(self, message: Json, place: int) -> None:
+        answer = await self.answer(message)
+        if answer is not None:
+            await self.peers[place](answer)
 
     async def _push(self, asked: Asked) -> None:
         """The stream for what the server says unasked."""

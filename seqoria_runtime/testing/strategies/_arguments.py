@@ -18,12 +18,14 @@ _SCALARS: Values = (
     | st.integers(-(2**53), 2**53)
     | st.floats(allow_nan=False, allow_infinity=False)
 )
-_TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+_CHARACTERS = st.characters(codec="utf-8")
+_TEXT = st.text(_CHARACTERS, max_size=20)
 _ANY: Values = st.recursive(
     _SCALARS | _TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
     max_leaves=4,
 )
+_KEYS = st.text(st.characters(codec="ascii", categories=["L", "Nd"]), min_size=1, max_size=8)
 _FORMATS: Mapping[str, Values] = {
     "date": st.dates().map(str),
     "date-time": st.builds(
@@ -121,9 +123,8 @@ class _Reader:
         if not others:
             return fixed
         least = schema.get("minProperties", 0)
-        keys = st.text(st.characters(codec="ascii", categories=["L", "Nd"]), min_size=1, max_size=8)
         more = st.dictionaries(
-            keys.filter(lambda key: key not in properties),
+            _KEYS.filter(lambda key: key not in properties),
             self.values(others),
             min_size=max(0, least - len(required)),
             max_size=schema.get("maxProperties", least + 3),
@@ -138,12 +139,11 @@ def _canonical(value: Any) -> str:
 def _strings(schema: Mapping[str, Any]) -> Values:
     least, most = schema.get("minLength", 0), schema.get("maxLength")
     if "pattern" in schema:
-        pattern = st.from_regex(schema["pattern"], alphabet=st.characters(codec="utf-8"))
+        pattern = st.from_regex(schema["pattern"], alphabet=_CHARACTERS)
         return pattern.filter(lambda text: least <= len(text) <= (math.inf if most is None else most))
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]
-    alphabet = st.characters(codec="utf-8")
-    return st.text(alphabet, min_size=least, max_size=least + 20 if most is None else most)
+    return st.text(_CHARACTERS, min_size=least, max_size=least + 20 if most is None else most)
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -83,37 +83,43 @@ _SPOILERS: Final[Mapping[str, _Spoiler]] = {
 }
 
 
-@st.composite
 def batches(
-    draw: st.DrawFn,
     toolbox: LocalToolbox,
     *,
     min_calls: int = 1,
     max_calls: int = 6,
     invalid: Invalid | Collection[Invalid] = (),
     repeat_ids: bool = False,
-) -> list[ToolCallRequest]:
+) -> st.SearchStrategy[list[ToolCallRequest]]:
     """Calls for an application's own toolbox, with arguments from its schemas.
 
-    They are valid, but for one in each batch where `invalid` names one or more ways to be so. Call
-    ids are different in one batch, unless `repeat_ids`.
+    They are valid, but for one in each batch where `invalid` names one or more ways to be so (of
+    those that its tools have). Call ids are different in one batch, unless `repeat_ids`. Hidden
+    parameters are no arguments: they come from the context or the registry, as ever.
     """
-    tools = list(toolbox.tools)
+    tools = toolbox.tools
     if not tools:
         raise ValueError("the toolbox has no tools to call")
-    ways = _ways(invalid)
-    spoiled = draw(st.sampled_from(ways)) if ways else None
-    wanted = draw(st.lists(st.sampled_from(tools), min_size=min_calls, max_size=max_calls))
-    plan: list[tuple[Tool, Invalid | None]] = [(tool, None) for tool in wanted]
-    if spoiled is not None:
-        able = [tool for tool in tools if can_be(tool, spoiled)]
-        assume(able)
-        place = draw(st.integers(0, len(plan)))
-        plan[place : place + (len(plan) >= max_calls)] = [(draw(st.sampled_from(able)), spoiled)]
-    ids = st.sampled_from(["call-1", "call-2"])
+    ways = [way for way in _ways(invalid) if any(can_be(tool, way) for tool in tools)]
+    right = st.sampled_from([_Calls(tool, None) for tool in tools])
+    wrong = st.sampled_from([_Calls(tool, way) for way in ways for tool in tools if can_be(tool, way)])
+    ids = st.sampled_from(["call-1", "call-2"]) if repeat_ids else None
+    return _batches(st.lists(right, min_size=min_calls, max_size=max_calls), wrong if ways else None, ids)
+
+
+@st.composite
+def _batches(
+    draw: st.DrawFn,
+    plans: "st.SearchStrategy[list[_Calls]]",
+    wrong: "st.SearchStrategy[_Calls] | None",
+    ids: st.SearchStrategy[str] | None,
+) -> list[ToolCallRequest]:
+    plan = draw(plans)
+    if wrong is not None:
+        plan[draw(st.integers(0, len(plan) - 1))] = draw(wrong)
     return [
-        draw(_call(tool, way, draw(ids) if repeat_ids else f"call-{number}"))
-        for number, (tool, way) in enumerate(plan, 1)
+        draw(calls.of(draw(ids) if ids is not None else f"call-{number}"))
+        for number, calls in enumerate(plan, 1)
     ]
 
 
@@ -125,15 +131,19 @@ def _ways(invalid: Invalid | Collection[Invalid]) -> list[Invalid]:
     return ways
 
 
-def _call(tool: Tool, invalid: Invalid | None, call_id: str) -> st.SearchStrategy[ToolCallRequest]:
-    parts: dict[str, st.SearchStrategy[Any]] = {
-        "id": st.just(call_id),
-        "name": st.just(tool.name if invalid != "unknown tool" else f"not_{tool.name}"[:64]),
-        "arguments": tool_arguments(tool, invalid),
-    }
-    if invalid == "not an object":
-        parts["arguments"] = st.just({})
-        parts["invalid_arguments"] = st.sampled_from(["[1]", '"text"', '{"a": ', "null"])
-    if invalid == "cut off":
-        parts["truncated"] = st.just(True)
-    return st.builds(ToolCallRequest, **parts)
+class _Calls:
+    """All calls of one tool that are valid, or invalid in one way."""
+
+    def __init__(self, tool: Tool, invalid: Invalid | None) -> None:
+        self._name = tool.name if invalid != "unknown tool" else f"not_{tool.name}"[:64]
+        self._parts: dict[str, st.SearchStrategy[Any]] = {"arguments": tool_arguments(tool, invalid)}
+        if invalid == "not an object":
+            self._parts = {"invalid_arguments": st.sampled_from(["[1]", '"text"', '{"a": ', "null"])}
+        if invalid == "cut off":
+            self._parts["truncated"] = st.just(True)
+
+    def of(self, call_id: str) -> st.SearchStrategy[ToolCallRequest]:
+        return st.builds(ToolCallRequest, id=st.just(call_id), name=st.just(self._name), **self._parts)
+
+    def __repr__(self) -> str:
+        return self._name

@@ -12,40 +12,38 @@ from seqoria_runtime.toolbox import LocalToolbox
 from ._batches import Invalid, batches
 
 _SECONDS = st.sampled_from([0.0, 0.5, 1.0])
+_ANSWERS = st.builds(
+    says,
+    st.sampled_from(["done", "all is well"]),
+    chunks=st.integers(1, 3),
+    delay=_SECONDS,
+    every=_SECONDS,
+)
 
 
-@st.composite
 def provider_scripts(
-    draw: st.DrawFn,
     toolbox: LocalToolbox,
     *,
     max_rounds: int = 2,
     max_calls: int = 4,
     invalid: tuple[Invalid, ...] = (),
     failing: bool = False,
-) -> list[Reply]:
+) -> st.SearchStrategy[list[Reply]]:
     """Scripts for a `ScriptedProvider`: at most `max_rounds` batches for `toolbox`, then an answer.
 
     With `invalid`, a batch has a call that is so in one of these ways. With `failing`, the last
     reply may be a failure, before or after its first output.
     """
-    replies = [draw(_round(toolbox, max_calls, invalid)) for _ in range(draw(st.integers(0, max_rounds)))]
-    answer = draw(
-        st.builds(
-            says,
-            st.sampled_from(["done", "all is well"]),
-            chunks=st.integers(1, 3),
-            delay=_SECONDS,
-            every=_SECONDS,
-        )
+    requested = batches(toolbox, max_calls=max_calls, invalid=invalid)
+    answer = _ANSWERS.flatmap(lambda reply: st.just(reply) | _broken(reply)) if failing else _ANSWERS
+    return st.builds(
+        lambda rounds, last: [*rounds, last], st.lists(_round(requested), max_size=max_rounds), answer
     )
-    return [*replies, draw(_broken(answer)) if failing and draw(st.booleans()) else answer]
 
 
 @st.composite
-def _round(draw: st.DrawFn, toolbox: LocalToolbox, max_calls: int, invalid: tuple[Invalid, ...]) -> Reply:
-    requests = draw(batches(toolbox, max_calls=max_calls, invalid=invalid))
-    asked = [_scripted(request) for request in requests]
+def _round(draw: st.DrawFn, requested: st.SearchStrategy[list[ToolCallRequest]]) -> Reply:
+    asked = [_scripted(request) for request in draw(requested)]
     return draw(
         st.builds(calls, *map(st.just, asked), text=st.sampled_from(["", "let me see"]), delay=_SECONDS)
     )

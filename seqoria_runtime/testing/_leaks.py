@@ -1,0 +1,185 @@
+"""Owns the look for what a test left behind: tasks, slots, worker threads, threads, processes, streams.
+
+Looks only; ends nothing.
+"""
+
+import threading
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+from anyio.lowlevel import current_token
+
+from seqoria_runtime.client import ClientStats
+from seqoria_runtime.execution import threads
+
+from ._deadlock import place
+from ._scripted_provider import ScriptedProvider
+
+_POOLS = ("AnyIO worker thread", "Trio thread ", "asyncio_", "ThreadPoolExecutor-")
+_GRACE = 1.0
+_PROCESSES = Path("/proc")
+
+
+class LeakError(AssertionError):
+    """Something outlived what made it; the text says what, one line each."""
+
+
+class HasStats(Protocol):
+    """A client, as far as its slots are concerned."""
+
+    def stats(self) -> ClientStats: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What there was at one moment, outside and inside of the event loop that ran, if one did."""
+
+    tasks: frozenset[int]
+    threads: frozenset[threading.Thread]
+    processes: frozenset[int]
+
+
+def surroundings() -> Surroundings:
+    """What there is now: everything that `check_no_leaks` will not complain of later."""
+    return Surroundings(
+        tasks=frozenset(task.id for task in _tasks()),
+        threads=frozenset(threading.enumerate()),
+        processes=frozenset(_processes()),
+    )
+
+
+def check_no_leaks(
+    *clients: HasStats,
+    before: Surroundings | None = None,
+    providers: Iterable[ScriptedProvider] = (),
+) -> None:
+    """Raise `LeakError`, which names each, if something is left that should have ended by now.
+
+    Looks at the clients: no call runs or waits, every slot is free but those of abandoned threads
+    that really still run, which are told too; at the runtime's worker threads of this event loop; at
+    the streams of scripted models; and, against `before`, at tasks of this event loop, at threads
+    (a library's idle pool is none) and on Linux at child processes. May be called outside of an event
+    loop as well, which then has neither tasks nor worker threads. It gives threads and processes that
+    are about to end a second.
+    """
+    found = [leak for client in clients for leak in _of_client(client)]
+    found += (leak for provider in providers for leak in _of_provider(provider))
+    found += _worker_threads()
+    if before is not None:
+        found += _new_tasks(before)
+        found += _new_threads(before)
+        found += _new_processes(before)
+    if found:
+        raise LeakError("\n".join(["left behind:", *(f"  {leak}" for leak in found)]))
+
+
+@contextmanager
+def leaks(*clients: HasStats, providers: Iterable[ScriptedProvider] = ()) -> Generator[Surroundings]:
+    """Check that what the body of `with` began has ended after it; see `check_no_leaks`.
+
+    What the body raises comes out as it is, and nothing is checked then.
+    """
+    before = surroundings()
+    yield before
+    check_no_leaks(*clients, before=before, providers=providers)
+
+
+def _of_client(client: HasStats) -> list[str]:
+    stats = client.stats()
+    found = [
+        f"{count} {'call' if count == 1 else 'calls'} of {tool!r} {state}"
+        for state, counts in (("running", stats.running), ("waiting", stats.waiting))
+        for tool, count in counts.items()
+    ]
+    found += (
+        f"{count} abandoned {'thread' if count == 1 else 'threads'} of {tool!r}, with the slot"
+        for tool, count in stats.abandoned.items()
+    )
+    held = stats.max_concurrency - stats.free_slots
+    told = sum(stats.running.values()) + sum(stats.abandoned.values())
+    if held > told:
+        found.append(f"{held - told} of {stats.max_concurrency} slots held by no call")
+    return found
+
+
+def _of_provider(provider: ScriptedProvider) -> list[str]:
+    return [
+        f"the stream of request {number} to {provider.name!r}, open since {stream.opened_at:g} s"
+        for number, stream in enumerate(provider.streams, 1)
+        if stream.end is None
+    ]
+
+
+def _worker_threads() -> list[str]:
+    native = _native_token()
+    if native is None:
+        return []
+    return [
+        f"a worker thread of the runtime that runs {_name(call.function)}"
+        for call in threads.running_calls(native)
+    ]
+
+
+def _new_tasks(before: Surroundings) -> list[str]:
+    return [
+        f"the task {task.name!r}, in {place(task.coro)}"
+        for task in _tasks()
+        if task.id not in before.tasks and task.id != anyio.get_current_task().id
+    ]
+
+
+def _new_threads(before: Surroundings) -> list[str]:
+    new = [thread for thread in set(threading.enumerate()) - before.threads if not _in_pool(thread)]
+    for thread in new:
+        if thread is not threading.current_thread():
+            thread.join(_GRACE)
+    return [f"the thread {thread.name!r}" for thread in new if thread.is_alive()]
+
+
+def _new_processes(before: Surroundings) -> list[str]:
+    patience = threading.Event()
+    for _ in range(10):
+        new = {pid: command for pid, command in _processes().items() if pid not in before.processes}
+        if not new:
+            return []
+        patience.wait(_GRACE / 10)
+    return [f"the child process {pid}, {command}" for pid, command in sorted(new.items())]
+
+
+def _tasks() -> list[anyio.TaskInfo]:
+    return [] if _native_token() is None else anyio.get_running_tasks()
+
+
+def _native_token() -> object:
+    try:
+        return current_token().native_token
+    except (anyio.NoEventLoopError, RuntimeError):
+        return None
+
+
+def _in_pool(thread: threading.Thread) -> bool:
+    return thread.name.startswith(_POOLS)
+
+
+def _processes() -> dict[int, str]:
+    """The child processes of this one with their command lines; none where there is no /proc."""
+    found = {}
+    for children in _PROCESSES.glob("self/task/*/children"):
+        for pid in children.read_text().split():
+            try:
+                command = (_PROCESSES / pid / "cmdline").read_bytes()
+            except OSError:
+                continue  # it has just ended
+            found[int(pid)] = command.replace(b"\0", b" ").decode(errors="replace").strip() or "(ended, not awaited)"
+    return found
+
+
+def _name(function: Any) -> str:
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__qualname__", function))

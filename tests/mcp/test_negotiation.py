@@ -1,0 +1,148 @@
+"""The first words with servers of both eras, and with those that are of neither, in virtual time."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from seqoria_runtime.mcp import MCPServerConfig
+from seqoria_runtime.mcp._negotiation import PROBE_SECONDS
+from tests.support.mcp_fakes import FakeServer, Json
+from tests.support.mcp_hubs import running_hub
+
+NEWEST = "2026-07-28"
+OLDER = "2025-11-25"
+UNSUPPORTED = -32022
+
+
+def config(server: FakeServer, **options: Any) -> MCPServerConfig:
+    return MCPServerConfig(server=server, **options)
+
+
+@pytest.mark.parametrize(
+    ("modern", "protocol", "agreed"),
+    [
+        (True, "auto", NEWEST),
+        (True, NEWEST, NEWEST),
+        (True, "legacy", OLDER),
+        (False, "auto", OLDER),
+        (False, "legacy", OLDER),
+    ],
+)
+async def test_both_eras_are_spoken(modern: bool, protocol: str, agreed: str) -> None:
+    server = FakeServer(modern=modern)
+    server.tool("a")
+    async with running_hub(config(server, protocol=protocol)) as made:
+        assert made.status().protocol == agreed
+        assert await made.call("a") == "a"
+
+
+async def test_a_server_of_the_older_era_is_refused_where_the_newer_one_is_demanded() -> None:
+    async with running_hub(config(FakeServer(), protocol=NEWEST)) as made:
+        assert made.status().error == "refused the handshake: no server/discover"
+
+
+async def test_a_server_that_is_silent_to_what_it_does_not_know_costs_two_seconds() -> None:
+    server = FakeServer()
+    server.silent_to = {"server/discover"}
+    server.tool("a")
+    before = anyio.current_time()
+    async with running_hub(config(server)) as made:
+        assert anyio.current_time() - before == PROBE_SECONDS
+        assert await made.call("a") == "a"
+
+
+async def test_the_probe_leaves_time_for_the_handshake_of_a_short_timeout() -> None:
+    server = FakeServer()
+    server.silent_to = {"server/discover"}
+    async with running_hub(config(server, timeout=1.0)) as made:
+        assert made.status().state == "connected"
+
+
+async def answers(server: FakeServer, method: str, *outcomes: Json) -> None:
+    """Let the server answer a method with these outcomes, one after the other, and then by itself."""
+    rest, usual = list(outcomes), server._outcome
+
+    async def outcome(asked: str, params: Json) -> Json:
+        if asked == method and rest:
+            return rest.pop(0)
+        return await usual(asked, params)
+
+    server._outcome = outcome  # type: ignore[method-assign]
+
+
+def unsupported(*versions: str) -> Json:
+    data = {"supported": list(versions), "requested": NEWEST}
+    return {"error": {"code": UNSUPPORTED, "message": "unsupported", "data": data}}
+
+
+async def test_a_server_that_shares_no_version_is_refused() -> None:
+    server = FakeServer(modern=True)
+    await answers(server, "server/discover", unsupported("2099-01-01"))
+    async with running_hub(config(server)) as made:
+        assert made.status().error == "refused the handshake: unsupported"
+        assert "initialize" not in server.methods()
+
+
+async def test_a_server_that_names_older_versions_is_initialized() -> None:
+    server = FakeServer()
+    await answers(server, "server/discover", unsupported(OLDER))
+    async with running_hub(config(server)) as made:
+        assert made.status().protocol == OLDER
+
+
+async def test_a_server_that_names_a_version_of_the_newer_era_is_asked_in_it() -> None:
+    server = FakeServer(modern=True)
+    await answers(server, "server/discover", unsupported(NEWEST))
+    async with running_hub(config(server)) as made:
+        assert made.status().protocol == NEWEST
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"result": {"nonsense": 1}},
+        {
+            "result": {
+                "resultType": "complete",
+                "supportedVersions": [OLDER],
+                "capabilities": {},
+                "ttlMs": 0,
+                "cacheScope": "public",
+            }
+        },
+    ],
+)
+async def test_an_answer_that_does_not_speak_for_the_newer_era_is_none(found: Json) -> None:
+    server = FakeServer()
+    await answers(server, "server/discover", found)
+    async with running_hub(config(server)) as made:
+        assert made.status().protocol == OLDER
+
+
+async def test_a_slow_server_that_took_the_probe_for_its_first_word_is_spoken_to_in_the_newer_era() -> None:
+    server = FakeServer(modern=True)
+    usual = server._outcome
+    probes = 0
+
+    async def outcome(asked: str, params: Json) -> Json:
+        nonlocal probes
+        if asked == "initialize":
+            return unsupported(NEWEST)
+        if asked == "server/discover":
+            probes += 1
+            if probes == 1:
+                await anyio.sleep(PROBE_SECONDS + 1)
+        return await usual(asked, params)
+
+    server._outcome = outcome  # type: ignore[method-assign]
+    async with running_hub(config(server)) as made:
+        assert made.status().protocol == NEWEST
+
+
+async def test_a_refused_handshake_is_reported_in_the_servers_words() -> None:
+    server = FakeServer()
+    refusal = {"error": {"code": -32000, "message": "licence expired, token=abc"}}
+    await answers(server, "initialize", refusal)
+    async with running_hub(config(server)) as made:
+        assert made.status().error == "refused the handshake: licence expired, token=[REDACTED]"
