@@ -54,7 +54,9 @@ async def run() -> None:
                 samples.append(time.process_time() - started)
             seconds[size] = statistics.median(samples)
             print(f"{size:>6} calls: {seconds[size] / size * 1e6:6.2f} µs of CPU per call")
-        slope = statistics.linear_regression([math.log(n) for n in SIZES], [math.log(seconds[n]) for n in SIZES])
+        slope = statistics.linear_regression(
+            [math.log(n) for n in SIZES], [math.log(seconds[n]) for n in SIZES]
+        )
         print(f"exponent: {slope.slope:.3f}")
 
         calls = requests("wait", QUEUED)

@@ -3,7 +3,7 @@
 Knows none of the subcommands.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -42,6 +42,14 @@ def add_backend_argument(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--backend", choices=["asyncio", "trio"], default="asyncio", help="what to run on (default: asyncio)"
     )
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    """Read an argument of the form NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"must be NAME=VALUE, not {text!r}")
+    return name, value
 
 
 def run_on(backend: str, async_fn: Callable[[Unpack[Ts]], Awaitable[int]], *args: *Ts) -> int:

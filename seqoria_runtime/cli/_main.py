@@ -9,10 +9,11 @@ from importlib.util import find_spec
 
 from ._command import INTERRUPTED, WRONG_USE, Command, CommandError
 from .chat import CHAT
+from .check import CHECK
 from .demo import DEMO
 
 PROGRAM = "seqoria-runtime"
-COMMANDS: Sequence[Command] = (DEMO, CHAT)
+COMMANDS: Sequence[Command] = (DEMO, CHAT, CHECK)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

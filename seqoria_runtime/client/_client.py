@@ -14,20 +14,21 @@ from seqoria_runtime.models import (
     ToolCallRequestList,
     ToolMessages,
     ToolOutcome,
+    ToolProgress,
 )
 from seqoria_runtime.toolbox import TextContent
 
 from . import _arguments, _live_turns
 from ._direct import DirectCall
-from ._lifecycle import ClientLifecycle
 from ._session import StepOptions
+from ._tool_methods import ClientTools
 from .history import StepRecord, TurnRecord, check_history
 from .settings import ClientSettings, check_settings
 
 _logger = logging.getLogger("seqoria_runtime")
 
 
-class AsyncAIClient(ClientLifecycle):
+class AsyncAIClient(ClientTools):
     """Runs the turns of an assistant that calls tools, for many conversations at once.
 
     Enter it once, at application start-up: `async with AsyncAIClient([provider]) as client:`. It is
@@ -99,11 +100,12 @@ class AsyncAIClient(ClientLifecycle):
         user_message_content: list[dict[str, Any]] | None = None,
         keep_partial: bool = False,
         tool_events: bool = False,
-    ) -> HostedStream[ChatChunk | ToolOutcome | ToolMessages | AssistantMessage]:
+    ) -> HostedStream[ChatChunk | ToolOutcome | ToolProgress | ToolMessages | AssistantMessage]:
         """Run one turn like `chat`, and also yield `ChatChunk` deltas as they arrive.
 
         With `tool_events`, a `ToolOutcome` is yielded the moment a call settles, before the round's
-        `ToolMessages`.
+        `ToolMessages`, and a `ToolProgress` when a running call reports its progress; of these only the
+        latest of each call waits for the consumer.
         """
         options = _arguments.turn_options(
             max_turns=max_turns,
@@ -209,38 +211,6 @@ class AsyncAIClient(ClientLifecycle):
         call.check_against(self._tools.catalogue)
         [outcome] = await session.run_calls([call.request], call.server_args, direct=True)
         return call.content(outcome)
-
-    def list_tools(self) -> list[dict[str, Any]]:
-        """The tools that models are offered now, as copies; empty while the client is closed."""
-        return self._tools.listed()
-
-    def tools_enabled(self) -> bool:
-        """Whether any tool is offered now."""
-        return bool(self._tools.catalogue)
-
-    async def refresh_tools(self) -> None:
-        """Read all tool lists again; a round in flight keeps the catalogue that it started with."""
-        self._require_session()
-        self._tools.refresh()
-
-    async def set_blocked_tools(self, names: Iterable[str], *, refresh: bool = True) -> None:
-        """Block exactly these tools: they are neither offered nor run. A base name hides all its variants."""
-        self._tools.set_blocked(names)
-        self._refresh_if(refresh)
-
-    async def block_tools(self, names: Iterable[str], *, refresh: bool = True) -> None:
-        """Block these tools as well."""
-        self._tools.block(names)
-        self._refresh_if(refresh)
-
-    async def unblock_tools(self, names: Iterable[str], *, refresh: bool = True) -> None:
-        """Block these tools no longer."""
-        self._tools.unblock(names)
-        self._refresh_if(refresh)
-
-    def _refresh_if(self, wanted: bool) -> None:
-        if wanted and self._session is not None:
-            self._tools.refresh()
 
 
 _OPTIONS = frozenset(option.name for option in fields(ClientSettings))

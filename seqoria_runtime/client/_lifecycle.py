@@ -14,6 +14,7 @@ from seqoria_runtime.execution.slots import Slots
 from seqoria_runtime.models.errors import ClientStateError
 
 from ._root import Root
+from ._servers import Servers
 from ._session import Session
 from ._stats import ClientStats, count
 from ._tool_sources import ToolSources
@@ -25,7 +26,8 @@ class ClientLifecycle:
 
     def __init__(self, settings: CheckedSettings) -> None:
         self._settings = settings
-        self._tools = ToolSources(settings.toolboxes, settings.blocked_tools)
+        self._servers = Servers(settings, self._tools_changed)
+        self._tools = ToolSources(settings.toolboxes, settings.blocked_tools, lambda: self._servers.tools)
         self._session: Session | None = None
         self._entering = False
         self._slots: tuple[EventLoopToken, Slots] | None = None
@@ -37,9 +39,10 @@ class ClientLifecycle:
         try:
             root = await Root.open()
             try:
+                await self._servers.open(root)
                 self._session = self._open_session(root)
             except BaseException as exc:
-                await root.close(exc)
+                await self._close(root, exc)
                 raise
         finally:
             self._entering = False
@@ -54,10 +57,20 @@ class ClientLifecycle:
         _refuse_in_own_call(session)
         session.root.check_leaving()
         try:
-            await session.root.close(exc)
+            await self._close(session.root, exc)
         finally:
             self._session = None
-            self._tools.clear()
+
+    async def _close(self, root: Root, failure: BaseException | None) -> None:
+        """End the work first, then the servers that it uses, then everything."""
+        root.stop_work()
+        try:
+            await self._servers.close()
+        finally:
+            try:
+                await root.close(failure)
+            finally:
+                self._tools.clear()
 
     def _open_session(self, root: Root) -> Session:
         settings = self._settings
@@ -74,16 +87,20 @@ class ClientLifecycle:
             allow_override=settings.allow_override,
         )
         self._tools.refresh()
-        if not settings.toolboxes:
+        if not settings.toolboxes and not self._servers.configs:
             settings.logger.warning("The client has no tools: it is LLM-only")
         if settings.refresh_interval:
             root.start_soon(self._refresh_for_ever)
         return Session(root, settings.providers, lambda: self._tools.catalogue, execution)
 
+    def _tools_changed(self) -> None:
+        self._tools.refresh()
+
     async def _refresh_for_ever(self) -> None:
         while True:
             await anyio.sleep(self._settings.refresh_interval)
             try:
+                await self._servers.refresh()
                 self._tools.refresh()
             except Exception:
                 self._settings.logger.warning("Refreshing the tools failed", exc_info=True)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 import anyio
 from anyio import (
@@ -34,7 +35,8 @@ class Root:
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
         self._task = get_current_task().id
-        self._hosted: set[HostedWork[Any]] = set()
+        # Work that has ended counts as long as its consumer may still read it.
+        self._hosted: WeakSet[HostedWork[Any]] = WeakSet()
         self._in_callers: dict[Stoppable, None] = {}
         self._callers_left: Event | None = None
         self.token = current_token()
@@ -63,13 +65,17 @@ class Root:
                 "entered later is still open"
             )
 
-    async def close(self, body_failure: BaseException | None) -> None:
-        """End everything and leave the task group, which adds nothing to what the body raised."""
+    def stop_work(self) -> None:
+        """Let nothing new begin, and make streams and batches end soon; background tasks go on."""
         self.closing = True
         for caller in tuple(self._in_callers):
             caller.stop(ClientClosedError("the client was closed while this was running"))
         for work in tuple(self._hosted):
-            work.cancel("client closed")
+            work.close_with_client()
+
+    async def close(self, body_failure: BaseException | None) -> None:
+        """End everything and leave the task group, which adds nothing to what the body raised."""
+        self.stop_work()
         self._group.cancel_scope.cancel()
         try:
             await self._wait_for_callers()
@@ -81,7 +87,7 @@ class Root:
         """Start a stream's work as a child of the root task group."""
         self._require_open()
         self._hosted.add(work)
-        work.variables.run(self._group.start_soon, self._run, work)
+        work.variables.run(self._group.start_soon, work.run)
 
     def start_soon(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start a background task of the client itself; it has to handle its own failures."""
@@ -104,12 +110,6 @@ class Root:
             raise ClientStateError("the client is being closed: nothing new can be started on it")
         if current_token() != self.token:
             raise ClientStateError("the client belongs to the event loop that it was entered in")
-
-    async def _run(self, work: HostedWork[Any]) -> None:
-        try:
-            await work.run()
-        finally:
-            self._hosted.discard(work)
 
     async def _wait_for_callers(self) -> None:
         interruption: BaseException | None = None

@@ -1,25 +1,37 @@
-"""Owns which tools a client offers: its toolboxes, the blocklist, and the catalogue built from both."""
+"""Owns which tools a client offers: its sources, the blocklist, and the catalogue built from both."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
+from itertools import chain
 from typing import Any
 
 from seqoria_runtime import _checks
+from seqoria_runtime._tools import Tool
 from seqoria_runtime.catalogue import Catalogue, build_catalogue
 from seqoria_runtime.toolbox import LocalToolbox
 
 
 class ToolSources:
-    """The catalogue is empty while the client is closed, and replaced whole by `refresh`."""
+    """The catalogue is empty while the client is closed, and replaced whole by `refresh`.
 
-    def __init__(self, toolboxes: tuple[LocalToolbox, ...], blocked: frozenset[str]) -> None:
+    `remote` gives the tools of each server, which come behind those of the toolboxes.
+    """
+
+    def __init__(
+        self,
+        toolboxes: tuple[LocalToolbox, ...],
+        blocked: frozenset[str],
+        remote: Callable[[], Iterable[Iterable[Tool]]] = tuple,
+    ) -> None:
         self._toolboxes = toolboxes
+        self._remote = remote
         self._blocked = blocked
         self.catalogue = Catalogue()
 
     def refresh(self) -> None:
-        """Read the toolboxes again; turns in flight keep the catalogue of their round."""
-        self.catalogue = build_catalogue((toolbox.tools for toolbox in self._toolboxes), self._blocked)
+        """Read the sources again; turns in flight keep the catalogue of their round."""
+        local = (toolbox.tools for toolbox in self._toolboxes)
+        self.catalogue = build_catalogue(chain(local, self._remote()), self._blocked)
 
     def clear(self) -> None:
         self.catalogue = Catalogue()

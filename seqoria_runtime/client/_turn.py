@@ -26,6 +26,7 @@ from seqoria_runtime.models import (
     ToolCallRequestList,
     ToolMessages,
     ToolOutcome,
+    ToolProgress,
 )
 from seqoria_runtime.models.errors import ProviderProtocolError, UnexpectedToolCallError
 from seqoria_runtime.providers._fallback import generate_with_fallback, stream_with_fallback
@@ -38,7 +39,7 @@ from seqoria_runtime.providers._protocol import (
 
 from .history import TurnRecord, paired
 
-TurnEvent: TypeAlias = ChatChunk | ToolOutcome | ToolMessages | AssistantMessage
+TurnEvent: TypeAlias = ChatChunk | ToolOutcome | ToolProgress | ToolMessages | AssistantMessage
 
 TURN_LIMIT_TEXT = "[Turn limit reached]"
 
@@ -134,6 +135,7 @@ class Turn:
             catalogue,
             allow_override=self._services.execution.allow_override,
             on_settled=partial(_tell, channel) if self._options.tool_events else None,
+            on_progress=partial(_tell_progress, channel) if self._options.tool_events else None,
         )
         self._record.open_round(response.message, calls, batch)
         scheduler = Scheduler(
@@ -161,6 +163,10 @@ class Turn:
 
 def _tell(channel: Channel[TurnEvent], request: ToolCallRequest, outcome: ToolCallOutcome) -> None:
     channel.send_nowait(ToolOutcome(request, outcome))
+
+
+def _tell_progress(channel: Channel[TurnEvent], progress: ToolProgress) -> None:
+    channel.send_latest(id(progress.request), progress)
 
 
 def model_request(

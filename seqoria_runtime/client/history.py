@@ -231,26 +231,28 @@ class TurnRecord:
         if self._settled:
             return
         self._settled = True
+        try:
+            self._leave()
+        finally:
+            self._on_settled()
+
+    def _leave(self) -> None:
         if self._round is not None and self._round[2].begun:
             self._add_round()
         elif self._partial:
             self._history.append(AssistantMessage(content="".join(self._partial), interrupted=True))
             self._added = True
         if not self._added:
-            self._take_back_user_message()
-        self._on_settled()
+            _remove(self._history, self._user_message)
 
     def _add_round(self) -> None:
         if self._round is None:
             return
         beside, calls, batch = self._round
-        self._round = None
-        self._partial.clear()
         self._history.extend((*beside, *paired(calls, batch.outcomes_so_far())))
         self._added = True
-
-    def _take_back_user_message(self) -> None:
-        _remove(self._history, self._user_message)
+        self._round = None
+        self._partial.clear()
 
 
 class StepRecord:

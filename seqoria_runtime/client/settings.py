@@ -8,6 +8,8 @@ from typing import Any, Self
 from seqoria_runtime import _checks
 from seqoria_runtime._retry_policy import RetryPolicy
 from seqoria_runtime.execution.parameters import ParameterRegistry
+from seqoria_runtime.mcp import MCPServerConfig
+from seqoria_runtime.mcp._config import configs_of
 from seqoria_runtime.providers._protocol import AsyncBaseProvider
 from seqoria_runtime.toolbox import LocalToolbox
 
@@ -96,6 +98,7 @@ class CheckedSettings:
     allow_override: bool
     blocked_tools: frozenset[str]
     refresh_interval: float
+    mcp_servers: tuple[MCPServerConfig, ...]
     retry_policy: RetryPolicy
     abandoned_grace: float
     system_prompt: str
@@ -124,6 +127,7 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
         allow_override=_checks.boolean("allow_override", settings.allow_override),
         blocked_tools=_checks.names("blocked_tools", settings.blocked_tools),
         refresh_interval=_checks.non_negative_seconds("refresh_interval", settings.refresh_interval),
+        mcp_servers=configs_of(settings.mcp_servers),
         retry_policy=_retry_policy(settings.retry_policy),
         abandoned_grace=grace,
         system_prompt=_system_prompt(settings.system_prompt),

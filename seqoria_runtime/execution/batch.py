@@ -8,7 +8,13 @@ from typing import Any
 
 from seqoria_runtime._tools import Tool, ToolFailure
 from seqoria_runtime.catalogue import Catalogue
-from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallRequest, ToolCallResult
+from seqoria_runtime.models import (
+    ToolCallError,
+    ToolCallOutcome,
+    ToolCallRequest,
+    ToolCallResult,
+    ToolProgress,
+)
 
 from . import outcomes
 from .planner import PlannedCall, Planner, SkippedCall
@@ -17,7 +23,8 @@ from .planner import PlannedCall, Planner, SkippedCall
 class Batch:
     """The calls of one response, or of one `run_tool_calls`; calls are known by their position.
 
-    `on_settled` is told of each outcome, in the order of completion.
+    `on_settled` is told of each outcome, in the order of completion, `on_progress` of what running calls
+    report meanwhile.
     """
 
     def __init__(
@@ -27,11 +34,13 @@ class Batch:
         *,
         allow_override: bool = False,
         on_settled: Callable[[ToolCallRequest, ToolCallOutcome], None] | None = None,
+        on_progress: Callable[[ToolProgress], None] | None = None,
     ) -> None:
         self._calls = calls
         self._catalogue = catalogue
         self._allow_override = allow_override
         self._on_settled = on_settled
+        self.on_progress = on_progress
         self._outcomes: list[ToolCallOutcome | None] = [None] * len(calls)
         self._tools: list[Tool | None] = []
         self._prepared: list[Any] = [None] * len(calls)

@@ -28,7 +28,7 @@ class _Hooked(Generic[T]):
 
     __slots__ = ("event", "on_taken")
 
-    def __init__(self, event: T, on_taken: Callable[[], None]) -> None:
+    def __init__(self, event: T, on_taken: Callable[[], object]) -> None:
         self.event = event
         self.on_taken = on_taken
 
@@ -36,11 +36,12 @@ class _Hooked(Generic[T]):
 class Channel(Generic[T]):
     """One sender, one consumer. `limit` bounds what `send` buffers; `send_nowait` is not bounded."""
 
-    __slots__ = ("_asked", "_closed", "_cut", "_items", "_limit", "_news", "_room", "_takes")
+    __slots__ = ("_asked", "_closed", "_cut", "_items", "_latest", "_limit", "_news", "_room", "_takes")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._items: deque[T | _Hooked[T]] = deque()
+        self._latest: dict[int, _Hooked[T]] = {}
         self._news: Event | None = None
         self._room: Event | None = None
         self._asked: Event | None = None
@@ -65,7 +66,7 @@ class Channel(Generic[T]):
             await self._room.wait()
         self.send_nowait(event, on_taken)
 
-    def send_nowait(self, event: T, on_taken: Callable[[], None] | None = None) -> None:
+    def send_nowait(self, event: T, on_taken: Callable[[], object] | None = None) -> None:
         """Hand over an event at once, whatever is buffered."""
         if self._cut:
             return
@@ -73,6 +74,17 @@ class Channel(Generic[T]):
         if self._news is not None:
             self._news.set()
             self._news = None
+
+    def send_latest(self, key: int, event: T) -> None:
+        """Hand over an event at once, in the place of the last one of this key if that is still buffered."""
+        buffered = self._latest.get(key)
+        if buffered is not None:
+            buffered.event = event
+            return
+        self.send_nowait(event, lambda: self._latest.pop(key, None))
+        last = self._items[-1] if self._items else None
+        if isinstance(last, _Hooked):
+            self._latest[key] = last
 
     async def send_and_wait(self, event: T, on_taken: Callable[[], None] | None = None) -> None:
         """Hand over an event, and wait until the consumer has taken it and asks for the next one."""
@@ -87,10 +99,12 @@ class Channel(Generic[T]):
             self._news.set()
             self._news = None
 
-    def cut(self) -> None:
-        """Forget what is buffered, and everything that is sent from now on."""
+    def cut(self) -> bool:
+        """Forget what is buffered, and all that is sent from now on; give whether anything was buffered."""
         self._cut = True
+        unread = bool(self._items)
         self._items.clear()
+        return unread
 
     async def wait(self) -> bool:
         """Wait until there is an event to take (true), or there will be none any more (false)."""

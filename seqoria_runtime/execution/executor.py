@@ -16,7 +16,7 @@ from typing import Any
 from anyio import CancelScope, current_effective_deadline, get_cancelled_exc_class
 
 from seqoria_runtime._tools import Tool, ToolFailure
-from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest
+from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest, ToolProgress
 
 from . import outcomes
 from .driver import Driver
@@ -38,6 +38,25 @@ class ExecutionSettings:
     abandoned_grace: float = 30.0
     registry: ParameterRegistry | None = None
     allow_override: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    """What code that runs for a tool call may know of it: the request and its trusted values."""
+
+    request: ToolCallRequest
+    context: Mapping[str, Any]
+    report: Callable[[ToolProgress], None] | None
+    """Tells the turn's consumer of progress; `None` where nobody listens."""
+
+
+def running_call() -> RunningCall | None:
+    """The tool call in which this code runs, if any."""
+    lease = current_lease.get()
+    if lease is None or not isinstance(lease.call, tuple):
+        return None
+    request, runner = lease.call
+    return RunningCall(request, runner.trusted, runner.on_progress)
 
 
 class _Thread:
@@ -68,8 +87,8 @@ class CallRunner:
 
     __slots__ = (
         "_began", "_caller", "_cancelled", "_deadline", "_driver", "_on_suspend", "_scope", "_settings",
-        "_thread", "_trusted", "_variables", "crash", "disturbed", "interruption", "self_cancelled",
-        "slot_kept",
+        "_thread", "_variables", "crash", "disturbed", "interruption", "on_progress", "self_cancelled",
+        "slot_kept", "trusted",
     )  # fmt: skip
 
     def __init__(
@@ -80,10 +99,12 @@ class CallRunner:
         context: Mapping[str, Any],
         caller: CallLease | None,
         on_suspend: Callable[[], None],
+        on_progress: Callable[[ToolProgress], None] | None = None,
     ) -> None:
         self._settings = settings
         self._variables = variables
-        self._trusted = context
+        self.trusted = context
+        self.on_progress = on_progress
         self._caller = caller
         self._driver = Driver(self._suspending)
         self._on_suspend = on_suspend
@@ -113,6 +134,7 @@ class CallRunner:
         deadline = math.inf if timeout is None else started + timeout
         self._deadline, self._scope = deadline, scope
         lease = CallLease(settings.slots, slot, request.name, self._caller)
+        lease.call = (request, self)
         variables = self._variables.copy()
         variables.run(current_lease.set, lease)
         self._began = not tool.hidden
@@ -160,7 +182,7 @@ class CallRunner:
             wanted = tool.missing(prepared)
             values = await resolve_hidden(
                 wanted,
-                context=self._trusted,
+                context=self.trusted,
                 registry=self._settings.registry,
                 run_sync=self._run_in_thread,
                 tool_name=tool.name,
@@ -198,10 +220,11 @@ class CallRunner:
         delivered = self._driver.delivered
         if current_effective_deadline() == -math.inf:
             self.interruption = failure if isinstance(failure, self._cancelled) else None
-        elif isinstance(delivered, GeneratorExit) or (
-            isinstance(delivered, self._cancelled) and self._driver.natively_cancelled
-        ):
+        elif isinstance(delivered, GeneratorExit):
             self.interruption = delivered
+        elif isinstance(delivered, self._cancelled) and self._driver.natively_cancelled:
+            # A scope inside the call may have cancelled it since: that exception would end at a scope.
+            self.interruption = self._cancelled()
         if isinstance(failure, self._cancelled) and thread is not None and thread.call.outcome is not None:
             failure, value = _of_thread(thread.call.outcome)
         self.crash = _crash(failure)

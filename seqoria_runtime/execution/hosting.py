@@ -41,8 +41,8 @@ class HostedWork(Generic[T]):
 
     `before_start` is awaited in the consumer's task before the work is hosted, and may raise.
     `at_end` is called once, when the work has ended: as the consumer learns of it or closes the
-    stream, or at once where the stream was dropped or the client is being closed. `name` begins
-    the sentences of errors.
+    stream, or at once where the stream was dropped or the client closes. `name` begins the
+    sentences of errors.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class HostedWork(Generic[T]):
         if self.reason is not None:
             self._log_failure()
         if self.reason in {"dropped by its consumer", "client closed"}:
-            self._settle()
+            self._settle_alone()
         # The context and the closures hold this object in turn: drop them, and spare a garbage collection.
         del self.variables, self._work, self._before_start
         self._ended.set()
@@ -125,6 +125,7 @@ class HostedWork(Generic[T]):
     def _note_cancelled(self, exc: BaseException) -> None:
         if current_effective_deadline() == -math.inf:
             self.reason = self.reason or "client closed"
+            self.channel.cut()
         elif self.reason is None:
             # Not the client's doing, so the consumer must not take it for its own cancellation either.
             self._failure = RuntimeError(
@@ -147,6 +148,15 @@ class HostedWork(Generic[T]):
             if reason == "client closed":
                 self.channel.cut()
             self._scope.cancel()
+
+    def close_with_client(self) -> None:
+        """The client closes: end the work, or give up what its consumer has not read of it."""
+        if not self.ended:
+            self.cancel("client closed")
+            return
+        if self.channel.cut():
+            self.reason = self.reason or "client closed"
+        self._settle_alone()
 
     async def join(self) -> None:
         """Wait until the work has ended, whatever happens to the caller meanwhile."""
@@ -191,19 +201,28 @@ class HostedWork(Generic[T]):
         """End the work of a stream that nobody holds any more; may be called in any thread."""
         # At once, since the next turn on the same history may start before the event loop comes to this.
         self.reason = self.reason or "dropped by its consumer"
-        post_to_loop(self._host.token, self._end_dropped, otherwise=self._settle)
+        post_to_loop(self._host.token, self._end_dropped, otherwise=self._settle_alone)
 
     def _end_dropped(self) -> None:
         self._scope.cancel()
         if self.ended:
             self._log_failure()
-            self._settle()
+            self._settle_alone()
 
     def _settle(self) -> None:
         at_end, self._at_end = self._at_end, None
         if at_end is not None:
-            at_end()
-            self.settled.set()
+            try:
+                at_end()
+            finally:
+                self.settled.set()
+
+    def _settle_alone(self) -> None:
+        """Settle where nobody can be told that it failed, as it may with an application's own list."""
+        try:
+            self._settle()
+        except Exception:
+            _logger.exception("%s could not be settled", self.name)
 
 
 def post_to_loop(

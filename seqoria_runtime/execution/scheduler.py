@@ -195,6 +195,7 @@ class Scheduler:
             context=self._context,
             caller=self._caller,
             on_suspend=self._expand,
+            on_progress=self._batch.on_progress,
         )
         while worker.slot is not None and self._batch.ready and self._stop is None:
             with CancelScope() as scope:

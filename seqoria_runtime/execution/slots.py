@@ -45,16 +45,18 @@ class Slot:
 class CallLease:
     """A running call as the batches that it starts see it: they may borrow its slot, one call at a time.
 
-    `outer` is the lease of the call that this one was itself started by, of whatever client.
+    `outer` is the lease of the call that this one was itself started by, of whatever client. `call` is
+    its runner's own.
     """
 
-    __slots__ = ("ended", "lanes", "lent", "outer", "slot", "slots", "tool", "waiting")
+    __slots__ = ("call", "ended", "lanes", "lent", "outer", "slot", "slots", "tool", "waiting")
 
     def __init__(self, slots: "Slots", slot: Slot, tool: str, outer: "CallLease | None") -> None:
         self.slots = slots
         self.slot = slot
         self.tool = tool
         self.outer = outer
+        self.call: object = None
         self.lent = False
         self.ended = False
         self.waiting: deque[Lane] | None = None

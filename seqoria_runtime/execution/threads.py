@@ -213,12 +213,10 @@ def abandoned_threads(native_token: object) -> int:
     return 0 if loop is None else len(loop.abandoned)
 
 
-def running_calls(native_token: object) -> tuple[ThreadCall[Any], ...]:
-    """The calls in that loop whose threads do not wait for it, with a waiter or without; asked likewise."""
+def calls_in_threads(native_token: object) -> tuple[ThreadCall[Any], ...]:
+    """The calls in that loop that such threads work for, busy and abandoned ones; asked likewise."""
     loop = _loops.get(native_token)
-    if loop is None:
-        return ()
-    return (*loop.busy, *(call for call in loop.abandoned if not call.in_loop))
+    return () if loop is None else (*loop.busy, *(loop.abandoned - loop.busy))
 
 
 class _Loop:

@@ -1,9 +1,37 @@
 """Remote servers of the Model Context Protocol (extra `mcp`).
 
-Configurations are light; what needs the SDK is loaded when a client with servers is opened.
+Configurations are light; what needs the SDK is loaded when it is first asked for, or when a client
+with servers is opened.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ._config import MCPServerConfig
 from ._oauth_config import InMemoryTokenStorage, OAuthConfig, TokenStorage
+from ._status import ServerStatus
 
-__all__ = ["InMemoryTokenStorage", "MCPServerConfig", "OAuthConfig", "TokenStorage"]
+if TYPE_CHECKING:
+    from ._handle import MCPServer
+    from ._tool_list import DEPENDS_ON_META_KEY
+
+__all__ = [
+    "DEPENDS_ON_META_KEY",
+    "InMemoryTokenStorage",
+    "MCPServer",
+    "MCPServerConfig",
+    "OAuthConfig",
+    "ServerStatus",
+    "TokenStorage",
+]
+
+
+def __getattr__(name: str) -> Any:
+    homes = {"DEPENDS_ON_META_KEY": "_tool_list", "MCPServer": "_handle"}
+    if name not in homes:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{homes[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

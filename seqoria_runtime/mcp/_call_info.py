@@ -6,7 +6,8 @@ from typing import Any
 
 from mcp.shared.dispatcher import ProgressFnT
 
-from seqoria_runtime.execution.executor import current_lease
+from seqoria_runtime.execution.executor import RunningCall, running_call
+from seqoria_runtime.models import ToolProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,17 @@ class CallInfo:
 
 def current_call() -> CallInfo:
     """What is known of the call in which this code runs."""
-    lease = current_lease.get()
-    if lease is None:
+    running = running_call()
+    if running is None:
         return CallInfo()
-    return CallInfo()
+    return CallInfo(running.context, None if running.report is None else _reporter(running))
+
+
+def _reporter(running: RunningCall) -> ProgressFnT:
+    async def report(  # noqa: RUF029 - the SDK awaits it
+        progress: float, total: float | None, message: str | None
+    ) -> None:
+        if running.report is not None:
+            running.report(ToolProgress(running.request, progress, total, message))
+
+    return report

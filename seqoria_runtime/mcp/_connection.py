@@ -29,6 +29,7 @@ from ._wire import Wire
 T = TypeVar("T")
 
 _RELISTEN_SECONDS = 1.0
+_CLOSE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,8 @@ class Connection:
                 group.start_soon(self._listen, session)
             await self._over.wait()
             self._session = None
+            # Whatever a transport has to do at its end, it may not keep its owner for ever.
+            self._limit.deadline = anyio.current_time() + _CLOSE_SECONDS
             group.cancel_scope.cancel("the connection has ended")
 
     async def _end_when_retired(self) -> None:

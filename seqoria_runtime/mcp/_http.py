@@ -23,6 +23,8 @@ SESSION_HEADER = "mcp-session-id"
 
 _MAX_ERROR_BODY = 64 * 1024
 _MAX_UNWOUND = 64
+# How long a server may take to hear that its session is over.
+_GOODBYE_SECONDS = 2.0
 _ERROR_STATUS = 400
 _NEVER_SENT = (
     httpx2.ConnectError,
@@ -57,6 +59,8 @@ class HTTPClient(httpx2.AsyncClient):
         if exchange is not None:
             exchange.failure = None
             request.headers.update(exchange.headers or {})
+        if request.method == "DELETE":
+            request.extensions["timeout"] = httpx2.Timeout(_GOODBYE_SECONDS).as_dict()
         try:
             response = await super().send(request, **options)
             if request.method != "POST" or exchange is None:

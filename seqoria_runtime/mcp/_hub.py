@@ -16,6 +16,7 @@ from seqoria_runtime._tools import Tool
 from seqoria_runtime.models.errors import MCPConnectionError
 
 from ._config import MCPServerConfig
+from ._handle import MCPServer
 from ._login import auth_for
 from ._oauth_config import InMemoryTokenStorage, TokenStorage
 from ._remote import RemoteServer
@@ -54,6 +55,15 @@ class McpHub:
     def status(self) -> tuple[ServerStatus, ...]:
         """How each server is."""
         return tuple(entry.server.status() for entry in self._entries)
+
+    @property
+    def started(self) -> bool:
+        """Whether there are tasks for the servers to run in."""
+        return self._spawn is not None
+
+    def handle(self, wanted: str | MCPServerConfig) -> MCPServer:
+        """What the application asks of one server; raises like `find`."""
+        return MCPServer(self.find(wanted))
 
     def find(self, wanted: str | MCPServerConfig) -> RemoteServer:
         """The server of this configuration, name or URL; raises `ValueError` if it is not exactly one."""

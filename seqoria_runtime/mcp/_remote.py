@@ -24,6 +24,7 @@ from ._link import call_headers
 from ._requests import Requests
 from ._results import error_text, result_text
 from ._server import Server, ServerOptions
+from ._status import ServerStatus
 from ._tool import RemoteTool
 from ._tool_list import ToolDefinition
 
@@ -47,6 +48,13 @@ class RemoteServer:
         )
         self._definitions: tuple[ToolDefinition, ...] = ()
         self._tools: tuple[RemoteTool, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self._server.name
+
+    def status(self) -> ServerStatus:
+        return self._server.status()
 
     @property
     def tools(self) -> tuple[RemoteTool, ...]:

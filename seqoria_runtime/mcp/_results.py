@@ -104,7 +104,7 @@ def readable(method: str, result: dict[str, Any]) -> dict[str, Any]:
     """A result in a form that strict models of the protocol take, with nothing lost that is of use.
 
     A call's content becomes text blocks. Tools without a name or a schema of an object are left out;
-    annotations are kept whole under `ANNOTATIONS_KEY` in `_meta`, since the models drop what they do not know.
+    annotations are kept whole under `ANNOTATIONS_KEY` in `_meta`, since the models drop unknown ones.
     """
     if method not in {"tools/call", "tools/list"}:
         return result

@@ -1,6 +1,6 @@
 """The vocabulary: messages, events and errors. Imports neither `httpx` nor `mcp`."""
 
-from ._events import ToolCallStarted, ToolOutcome
+from ._events import ToolCallStarted, ToolOutcome, ToolProgress
 from ._messages import (
     UNNAMED_TOOL,
     AssistantMessage,
@@ -40,6 +40,7 @@ __all__ = [
     "ToolMessage",
     "ToolMessages",
     "ToolOutcome",
+    "ToolProgress",
     "ToolRemoteError",
     "UserMessage",
 ]

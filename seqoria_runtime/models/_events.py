@@ -14,6 +14,19 @@ class ToolOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolProgress:
+    """A running call says how far it is: `done` of `total`, in units of its own, and in words.
+
+    Of the reports of one call only the latest is kept until the consumer asks for it.
+    """
+
+    request: ToolCallRequest
+    done: float
+    total: float | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallStarted:
     """A provider's stream has begun to receive a tool call.
 

@@ -28,19 +28,20 @@ async def stream_with_fallback(
     cancelling its consumer, closes the provider's stream first; no other provider is asked then.
     """
     begun = await _begin(providers, request)
-    event, events = begun.event, begun.events
     try:
-        yield event
-        while not isinstance(event, _FINAL):
-            event = await anext(events)
+        yield begun.event
+        if isinstance(begun.event, _FINAL):
+            return
+        async for event in begun.events:
             yield event
-    except StopAsyncIteration:
-        raise _unfinished(begun.provider) from None
+            if isinstance(event, _FINAL):
+                return
+        raise _unfinished(begun.provider)
     except LLMError as error:
         error.provider = error.provider or begun.provider.name
         raise
     finally:
-        await _close(events)
+        await _close(begun.events)
 
 
 class _Begun(NamedTuple):

@@ -4,6 +4,15 @@ Importing it needs neither trio nor hypothesis; what needs them loads them when 
 """
 
 from ._deadlock import VirtualTimeDeadlock
+from ._everywhere import Coverage, cancel_everywhere, fail_everywhere, replay_interruption
+from ._explore import Exploration, ScheduleFailure, TokenMismatch, explore, replay
+from ._histories import Exchange, Response, check_history
+from ._interruption import InjectedError, Interruption, SwallowedCancellationError
+from ._invariant import InvariantError
+from ._leaks import LeakError, Surroundings, check_no_leaks, leaks, surroundings
+from ._recorded import RecordedToolbox, record_batch, record_turn
+from ._schedule import FixedSchedule, PctSchedule, RandomSchedule, Schedule
+from ._scheduled import ScheduleUnavailable, require_schedules
 from ._script import (
     Reply,
     ScriptedCall,
@@ -17,6 +26,7 @@ from ._script import (
     stalls,
 )
 from ._scripted_provider import ScriptedProvider, ScriptError, StreamRecord
+from ._trace import Moment, Trace, TracedBatch, TracedCall
 from ._virtual_time import (
     Backend,
     fail_on_deadlock,
@@ -25,26 +35,62 @@ from ._virtual_time import (
     virtual_backend,
     wait_for_abandoned_threads,
 )
+from .invariants import check_trace
 
 __all__ = [
     "Backend",
+    "Coverage",
+    "Exchange",
+    "Exploration",
+    "FixedSchedule",
+    "InjectedError",
+    "Interruption",
+    "InvariantError",
+    "LeakError",
+    "Moment",
+    "PctSchedule",
+    "RandomSchedule",
+    "RecordedToolbox",
     "Reply",
+    "Response",
+    "Schedule",
+    "ScheduleFailure",
+    "ScheduleUnavailable",
     "ScriptError",
     "ScriptedCall",
     "ScriptedProvider",
     "StreamRecord",
+    "Surroundings",
+    "SwallowedCancellationError",
+    "TokenMismatch",
+    "Trace",
+    "TracedBatch",
+    "TracedCall",
     "VirtualTimeDeadlock",
     "broken_call",
     "call",
     "calls",
+    "cancel_everywhere",
+    "check_history",
+    "check_no_leaks",
+    "check_trace",
     "cuts_off",
     "emits",
+    "explore",
+    "fail_everywhere",
     "fail_on_deadlock",
     "fails",
+    "leaks",
+    "record_batch",
+    "record_turn",
+    "replay",
+    "replay_interruption",
+    "require_schedules",
     "run_on_both",
     "run_virtual",
     "says",
     "stalls",
+    "surroundings",
     "virtual_backend",
     "wait_for_abandoned_threads",
 ]

@@ -41,12 +41,15 @@ def _usage(trace: Trace) -> Iterator[tuple[Moment, int, TracedCall]]:
 
 def _changes(calls: Iterable[TracedCall]) -> Iterator[_Change]:
     for call in calls:
-        if call.entered is None:
+        if call.entered is None or not (call.starts or call.settled):
             continue
-        yield _Change(call.entered, True, call)
-        # A call that was answered before its function began has no end of its own.
-        ends = call.ends[-1:] if call.starts else tuple(moment for moment, _ in call.settled[:1])
-        yield from (_Change(end, False, call) for end in ends)
+        ends = call.ends[-1:]
+        if not call.starts and call.settled:
+            # It gave its slot back some time before its answer was told, in the same moment.
+            ends = (Moment(call.settled[0][0].time, 0),)
+        if not ends or ends[0] > call.entered:
+            yield _Change(call.entered, True, call)
+            yield from (_Change(end, False, call) for end in ends)
 
 
 def _held(live: Iterable[TracedCall]) -> int:

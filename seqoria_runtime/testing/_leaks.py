@@ -121,7 +121,7 @@ def _worker_threads() -> list[str]:
         return []
     return [
         f"a worker thread of the runtime that runs {_name(call.function)}"
-        for call in threads.running_calls(native)
+        for call in threads.calls_in_threads(native)
     ]
 
 

@@ -32,6 +32,7 @@ class Call:
 
     number: int
     batch: int | None
+    around: int | None
     tool: FunctionTool | None
     name: str
     arguments: Mapping[str, Any] | None = None
@@ -43,6 +44,7 @@ class Call:
     starts: list[Moment] = field(default_factory=list)
     ends: list[Moment] = field(default_factory=list)
     returned: str | None = None
+    raised: BaseException | None = None
     settled: list[tuple[Moment, ToolCallOutcome]] = field(default_factory=list)
     parent: "Call | None" = None
     saw: "Call | None" = None
@@ -62,6 +64,7 @@ class Call:
             starts=tuple(self.starts),
             ends=tuple(self.ends),
             returned=self.returned,
+            raised=self.raised,
             settled=tuple(self.settled),
             parent=None if self.parent is None else self.parent.number,
             saw=None if self.saw is None else self.saw.number,
@@ -146,7 +149,10 @@ class Recorder:
         return Trace(calls, tuple(self._batches.values()), limit, tool_timeout)
 
     def _new(self, tool: FunctionTool | None, name: str) -> Call:
-        call = Call(len(self._calls), current_batch.get(), tool, name, parent=_current_call.get())
+        around, parent = current_batch.get(), _current_call.get()
+        # What a call of a batch asks for is not part of that batch.
+        batch = None if parent is not None and parent.around == around else around
+        call = Call(len(self._calls), batch, around, tool, name, parent=parent)
         self._calls.append(call)
         return call
 
@@ -197,6 +203,9 @@ class RecordedFunction:
             value = await value if inspect.isawaitable(value) else value
             self._note(call, value)
             return value
+        except BaseException as error:
+            call.raised = error
+            raise
         finally:
             self._recorder.ended(call)
 
@@ -211,6 +220,9 @@ class RecordedFunction:
                 return self._rest(call, value)
             self._note(call, value)
             return value
+        except BaseException as error:
+            call.raised = error
+            raise
         finally:
             if not waits:
                 self._post(call, self._recorder.ended)
@@ -220,6 +232,9 @@ class RecordedFunction:
             value = await awaitable
             self._note(call, value)
             return value
+        except BaseException as error:
+            call.raised = error
+            raise
         finally:
             self._recorder.ended(call)
 

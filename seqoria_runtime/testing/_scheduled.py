@@ -97,5 +97,3 @@ def _order_under(backend: Backend, schedule: Schedule) -> str:
 
     name, options, _ = conducted_backend(backend, schedule)
     return anyio.run(fail_on_deadlock(trial), backend=name, backend_options=options)
-
-

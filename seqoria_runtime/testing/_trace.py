@@ -4,7 +4,7 @@ Holds values only; `_recorder` makes them, `invariants` judges them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest, ToolCallResult
@@ -23,7 +23,8 @@ class TracedCall:
 
     `number` is its place in the trace and `batch` the number of its batch. `asked` is when its
     arguments were checked, `entered` when it had its slot (so far as its tool could tell), `starts`
-    and `ends` when its function began and really ended, `returned` the text that it gave.
+    and `ends` when its function began and really ended, `returned` the text that it gave, and
+    `raised` what it raised.
     `settled` are its outcomes in the order in which they were told. `parent` is the number of the
     call in which it was asked for, `saw` that of the call whose context variables its function saw.
     """
@@ -40,6 +41,7 @@ class TracedCall:
     starts: tuple[Moment, ...] = ()
     ends: tuple[Moment, ...] = ()
     returned: str | None = None
+    raised: BaseException | None = None
     settled: tuple[tuple[Moment, ToolCallOutcome], ...] = ()
     parent: int | None = None
     saw: int | None = None
@@ -95,7 +97,6 @@ class Trace:
     batches: tuple[TracedBatch, ...]
     limit: int
     tool_timeout: float | None = None
-    cycles: frozenset[int] = field(default=frozenset())
 
     def of(self, batch: int | None) -> tuple[TracedCall, ...]:
         """The calls of one batch."""

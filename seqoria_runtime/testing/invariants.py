@@ -9,6 +9,7 @@ from seqoria_runtime.models import ToolCallResult
 
 from ._capacity import check_limit, check_makespan, check_prompt_start
 from ._fairness import check_fairness
+from ._fallback_rule import check_fallback
 from ._histories import check_history
 from ._invariant import InvariantError
 from ._order import check_order, check_skips
@@ -17,7 +18,9 @@ from ._trace import Trace, TracedCall
 __all__ = [
     "InvariantError",
     "check_completion_order",
+    "check_ended",
     "check_fairness",
+    "check_fallback",
     "check_history",
     "check_isolation",
     "check_limit",
@@ -70,6 +73,17 @@ def _check_own_outcome(call: TracedCall) -> None:
         raise InvariantError(f"{call} ran at {call.starts[0].time:g} s, but was answered as {call.kind}")
     if call.request is not None and outcome.tool_call_id != call.request.id:
         raise InvariantError(f"{call} was answered under the id {outcome.tool_call_id!r}")
+
+
+def check_ended(trace: Trace) -> None:
+    """No asynchronous function of a batch runs on when the batch is over; threads may."""
+    over = {batch.number: batch.ended for batch in trace.batches}
+    for call in trace.calls:
+        ended = None if call.batch is None else over[call.batch]
+        if ended is None or call.blocking or not call.starts:
+            continue
+        if not call.ends or call.ends[0] > ended:
+            raise InvariantError(f"{call} still ran when its batch was over, at {ended.time:g} s")
 
 
 def check_completion_order(trace: Trace) -> None:
@@ -129,6 +143,7 @@ def check_isolation(trace: Trace) -> None:
 
 _CHECKS: Sequence[Callable[[Trace], None]] = (
     check_outcomes,
+    check_ended,
     check_limit,
     check_order,
     check_skips,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seqoria_runtime.cli._command import CommandError
-from seqoria_runtime.cli.chat._toolbox import load_toolbox
+from seqoria_runtime.cli._toolbox import load_toolbox
 
 MODULE = """
 from seqoria_runtime import LocalToolbox

@@ -216,6 +216,10 @@ async def test_clients_of_different_tasks_are_left_in_any_order() -> None:
 # What leaving does
 
 
+class Own(Exception):
+    """An application's exception."""
+
+
 class Running:
     """A client, and consumers of it that run beside its body; each notes how it ended."""
 
@@ -279,17 +283,48 @@ async def test_a_consumer_that_is_busy_when_its_client_closes_is_told_at_its_nex
         await anext(turn)
 
 
-@pytest.mark.clause("C3")
-async def test_a_turn_that_ended_before_its_client_closed_still_gives_its_last_event() -> None:
+@pytest.mark.clause("C3", "C18", "C22")
+async def test_a_turn_that_was_not_read_to_its_end_when_its_client_closed_is_given_up() -> None:
     history: list[Any] = []
     client = client_of(says("hello"))
     async with client:
         turn = client.stream_chat("q", history=history)
         await anext(turn)
         await anyio.sleep(1)
-    assert isinstance(await anext(turn), AssistantMessage)
-    assert [message.role for message in history] == ["user", "assistant"]
+    assert history == []
+    async with client_of() as other:
+        assert (await answer(other, history)).content == "hello"
+    with pytest.raises(ClientClosedError):
+        await anext(turn)
     with pytest.raises(StopAsyncIteration):
+        await anext(turn)
+
+
+@pytest.mark.clause("C3")
+async def test_a_turn_whose_last_event_was_read_ends_well_after_its_client_closed() -> None:
+    history: list[Any] = []
+    client = client_of(says("hello"), tools=recording_toolbox(Deeds()))
+    batch = [ToolCallRequest(id="c1", name="work", arguments={"tag": "a"})]
+    async with client:
+        turn = client.chat("q", history=history)
+        assert isinstance(await anext(turn), AssistantMessage)
+        stream = client.run_call_stream(batch)
+        await anext(stream)
+        await anyio.sleep(1)
+    assert await read(turn) == await read(stream) == []
+    assert [message.role for message in history] == ["user", "assistant"]
+
+
+@pytest.mark.clause("C3", "C20")
+async def test_a_failure_that_was_not_seen_yet_is_told_rather_than_that_the_client_closed() -> None:
+    history: list[Any] = []
+    client = client_of(says("ab", chunks=2).fails(Own("bug")))
+    async with client:
+        turn = client.stream_chat("q", history=history)
+        await anext(turn)
+        await anyio.sleep(1)
+    assert history == []
+    with pytest.raises(Own):
         await anext(turn)
 
 
@@ -350,10 +385,6 @@ async def test_nothing_new_starts_on_a_client_that_is_being_left() -> None:
             group.start_soon(start_late)
             await anyio.sleep(1)
         assert len(late) == len(USES)
-
-
-class Own(Exception):
-    """An application's exception."""
 
 
 @pytest.mark.clause("C3", "C32")

@@ -7,6 +7,7 @@ import anyio
 import anyio.from_thread
 import pytest
 
+from seqoria_runtime.client._live_turns import _live
 from seqoria_runtime.models import (
     AssistantMessage,
     ToolCallError,
@@ -271,6 +272,56 @@ async def test_a_round_whose_messages_were_never_taken_is_kept() -> None:
         assert talk.roles == ["user"]
     assert talk.roles == ["user", "tool_call", "tool_result"]
     assert len(talk.model.requests) == 1
+
+
+class Fickle(list[Any]):
+    """An application's own kind of list, which cannot take rounds while it is `broken`."""
+
+    broken = True
+
+    def extend(self, items: Any) -> None:
+        if self.broken:
+            raise OSError("the disk is full")
+        super().extend(items)
+
+
+@pytest.mark.clause("C20", "C31")
+@pytest.mark.case("A1")
+async def test_a_list_that_cannot_take_a_round_is_the_consumers_to_hear_of_and_may_be_mended() -> None:
+    talk = Talk(calls(call("work", tag="a")), says("done"))
+    talk.history = history = Fickle()
+    async with talk.client, talk.client.chat("q", history=history) as turn:
+        with pytest.raises(OSError, match="the disk is full"):
+            await anext(turn)
+        history.broken = False
+    assert outcomes(talk) == {"a": "a done"}
+
+
+@pytest.mark.clause("C20", "C22", "C31")
+@pytest.mark.case("A1")
+@pytest.mark.parametrize("way", [close_client, drop], ids=["close client", "drop"])
+async def test_a_list_that_cannot_be_settled_harms_neither_client_nor_event_loop(
+    way: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk = Talk(calls(call("work", tag="a", seconds=5)))
+    talk.history = Fickle()
+    await way(talk, turn_of(talk, "chat"))
+    assert "this turn could not be settled" in caplog.text
+    assert not _live
+
+
+@pytest.mark.clause("C20", "C22", "C31")
+async def test_a_list_that_cannot_be_settled_is_told_to_who_closes_the_stream() -> None:
+    talk = Talk(calls(call("work", tag="a", seconds=5)))
+    talk.history = Fickle()
+    async with talk.client:
+        turn = talk.client.chat("q", history=talk.history)
+        with anyio.move_on_after(1):
+            await anext(turn)
+        with pytest.raises(OSError, match="the disk is full"):
+            await turn.aclose()
+        await turn.aclose()
+    assert not _live
 
 
 # A model that is answering

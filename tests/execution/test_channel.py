@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.execution.channel import Channel
+from seqoria_runtime.execution.channel import NOTHING, Channel
 
 
 async def take(channel: Channel[Any]) -> Any:
+    event = channel.take_nowait()
+    if event is not NOTHING:
+        return event
     assert await channel.wait()
     return channel.take()
 
@@ -22,7 +25,7 @@ async def test_events_come_in_the_order_in_which_they_were_sent() -> None:
     channel.close()
     assert [await take(channel) for _ in range(4)] == [0, 1, 2, 3]
     assert not await channel.wait()
-    assert not channel.ready
+    assert channel.take_nowait() is NOTHING
 
 
 async def test_whoever_waits_for_an_event_is_woken_by_the_next_one_and_by_the_end() -> None:
@@ -72,13 +75,12 @@ async def test_a_sender_that_is_cancelled_has_sent_nothing() -> None:
     assert await take(channel) == "second"
 
 
-@pytest.mark.parametrize("buffered", [0, 1, 2])
-async def test_a_sender_can_see_beforehand_whether_it_would_wait(buffered: int) -> None:
+async def test_a_sender_may_try_without_waiting() -> None:
     channel: Channel[int] = Channel(2)
-    for number in range(buffered):
-        await channel.send(number)
-    assert channel.has_room is (buffered < 2)
-    assert channel.ready is (buffered > 0)
+    assert [channel.try_send(number) for number in range(3)] == [True, True, False]
+    assert [await take(channel) for _ in range(2)] == [0, 1]
+    assert channel.try_send(3)
+    assert channel.take_nowait() == 3
 
 
 @pytest.mark.clause("C35")
@@ -120,7 +122,10 @@ async def test_the_sender_learns_of_an_event_as_it_is_taken_and_not_before() -> 
     assert taken == []
     channel.take()
     assert taken == ["a"]
-    channel.clear()
+    assert channel.cut()
+    assert not channel.cut()
+    channel.send_nowait("c", lambda: taken.append("c"))
+    assert channel.take_nowait() is NOTHING
     assert taken == ["a"]
 
 
@@ -171,8 +176,7 @@ async def test_a_consumer_of_many_events_lets_others_run_now_and_then() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(count)
         for _ in range(1000):
-            if not channel.ready:
-                assert await channel.wait()
-            channel.take()
+            if channel.take_nowait() is NOTHING:
+                await take(channel)
         group.cancel_scope.cancel()
     assert 10 <= turns < 50

@@ -11,6 +11,7 @@ from seqoria_runtime.execution.channel import Channel
 from seqoria_runtime.execution.hosting import HostedWork, hosted_in, post_to_loop
 from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models.errors import ClientClosedError, ClientStateError
+from seqoria_runtime.testing import Backend, run_virtual
 
 
 class Host:
@@ -38,6 +39,7 @@ class Hosting:
 
     def __init__(self) -> None:
         self.settled: list[float] = []
+        self.note: Callable[[], None] = lambda: self.settled.append(anyio.current_time())
         self.before: Callable[[], Awaitable[None] | None] | None = None
 
     async def __aenter__(self) -> "Hosting":
@@ -57,7 +59,7 @@ class Hosting:
                 name="this work",
                 limit=limit,
                 before_start=self.before,
-                at_end=lambda: self.settled.append(anyio.current_time()),
+                at_end=lambda: self.note(),
             )
         )
 
@@ -266,3 +268,21 @@ def test_what_is_posted_to_an_event_loop_that_is_gone_is_done_otherwise(backend:
     token = anyio.run(main, backend=backend)
     post_to_loop(token, lambda: done.append("no"), otherwise=lambda: done.append("here"))
     assert done == ["in the loop", "here"]
+
+
+@pytest.mark.clause("C34")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_stream_that_outlives_its_event_loop_is_settled_when_it_is_dropped(backend: Backend) -> None:
+    hosting = Hosting()
+    streams: list[HostedStream[Any]] = []
+
+    async def main() -> None:
+        async with hosting:
+            streams.append(hosting.stream(three))
+            await streams[0].__aenter__()
+
+    run_virtual(main, backend=backend)
+    hosting.note = lambda: hosting.settled.append(-1.0)
+    assert hosting.settled == []
+    streams.clear()
+    assert hosting.settled == [-1.0]

@@ -98,8 +98,7 @@ async def test_a_server_that_dies_fails_its_own_calls_and_is_connected_again_for
                 group.start_soon(call, name)
             await gate.entered.wait()
             await elsewhere.entered.wait()
-            mortal.dies.set()
-            mortal.dies = anyio.Event()
+            mortal.die()
             await anyio.sleep(0.1)
             assert said == ["Tool 'wait' failed: server 'mortal' ended; it may have taken effect"] * 2
             elsewhere.open.set()
@@ -138,8 +137,7 @@ async def test_a_server_that_dies_again_and_again_is_not_started_without_pause()
     server.tool("a")
     async with running_hub(config(server)) as made:
         for _ in range(200):
-            server.dies.set()
-            server.dies = anyio.Event()
+            server.die()
             await anyio.sleep(0.5)
         assert server.connections < 20
         assert made.names() == ["a"]
@@ -151,8 +149,7 @@ async def test_the_tools_of_a_server_that_is_down_are_kept_and_their_calls_say_w
     server.tool("a")
     async with running_hub(config(server, timeout=2.0)) as made:
         server.silent_to = {"initialize", "server/discover"}
-        server.dies.set()
-        server.dies = anyio.Event()
+        server.die()
         await made.until("down")
         failure = await made.failure("a")
         assert failure.kind == "unavailable"

@@ -59,18 +59,6 @@ async def test_the_probe_leaves_time_for_the_handshake_of_a_short_timeout() -> N
         assert made.status().state == "connected"
 
 
-async def answers(server: FakeServer, method: str, *outcomes: Json) -> None:
-    """Let the server answer a method with these outcomes, one after the other, and then by itself."""
-    rest, usual = list(outcomes), server._outcome
-
-    async def outcome(asked: str, params: Json) -> Json:
-        if asked == method and rest:
-            return rest.pop(0)
-        return await usual(asked, params)
-
-    server._outcome = outcome  # type: ignore[method-assign]
-
-
 def unsupported(*versions: str) -> Json:
     data = {"supported": list(versions), "requested": NEWEST}
     return {"error": {"code": UNSUPPORTED, "message": "unsupported", "data": data}}
@@ -78,7 +66,7 @@ def unsupported(*versions: str) -> Json:
 
 async def test_a_server_that_shares_no_version_is_refused() -> None:
     server = FakeServer(modern=True)
-    await answers(server, "server/discover", unsupported("2099-01-01"))
+    server.first["server/discover"] = [unsupported("2099-01-01")]
     async with running_hub(config(server)) as made:
         assert made.status().error == "refused the handshake: unsupported"
         assert "initialize" not in server.methods()
@@ -86,56 +74,39 @@ async def test_a_server_that_shares_no_version_is_refused() -> None:
 
 async def test_a_server_that_names_older_versions_is_initialized() -> None:
     server = FakeServer()
-    await answers(server, "server/discover", unsupported(OLDER))
+    server.first["server/discover"] = [unsupported(OLDER)]
     async with running_hub(config(server)) as made:
         assert made.status().protocol == OLDER
 
 
 async def test_a_server_that_names_a_version_of_the_newer_era_is_asked_in_it() -> None:
     server = FakeServer(modern=True)
-    await answers(server, "server/discover", unsupported(NEWEST))
+    server.first["server/discover"] = [unsupported(NEWEST)]
     async with running_hub(config(server)) as made:
         assert made.status().protocol == NEWEST
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        {"result": {"nonsense": 1}},
-        {
-            "result": {
-                "resultType": "complete",
-                "supportedVersions": [OLDER],
-                "capabilities": {},
-                "ttlMs": 0,
-                "cacheScope": "public",
-            }
-        },
-    ],
-)
+OLDER_ONLY = {
+    "resultType": "complete",
+    "supportedVersions": [OLDER],
+    "capabilities": {},
+    "ttlMs": 0,
+    "cacheScope": "public",
+}
+
+
+@pytest.mark.parametrize("found", [{"nonsense": 1}, OLDER_ONLY])
 async def test_an_answer_that_does_not_speak_for_the_newer_era_is_none(found: Json) -> None:
     server = FakeServer()
-    await answers(server, "server/discover", found)
+    server.first["server/discover"] = [{"result": found}]
     async with running_hub(config(server)) as made:
         assert made.status().protocol == OLDER
 
 
 async def test_a_slow_server_that_took_the_probe_for_its_first_word_is_spoken_to_in_the_newer_era() -> None:
     server = FakeServer(modern=True)
-    usual = server._outcome
-    probes = 0
-
-    async def outcome(asked: str, params: Json) -> Json:
-        nonlocal probes
-        if asked == "initialize":
-            return unsupported(NEWEST)
-        if asked == "server/discover":
-            probes += 1
-            if probes == 1:
-                await anyio.sleep(PROBE_SECONDS + 1)
-        return await usual(asked, params)
-
-    server._outcome = outcome  # type: ignore[method-assign]
+    server.first["initialize"] = [unsupported(NEWEST)]
+    server.delays["server/discover"] = [PROBE_SECONDS + 1]
     async with running_hub(config(server)) as made:
         assert made.status().protocol == NEWEST
 
@@ -143,6 +114,6 @@ async def test_a_slow_server_that_took_the_probe_for_its_first_word_is_spoken_to
 async def test_a_refused_handshake_is_reported_in_the_servers_words() -> None:
     server = FakeServer()
     refusal = {"error": {"code": -32000, "message": "licence expired, token=abc"}}
-    await answers(server, "initialize", refusal)
+    server.first["initialize"] = [refusal]
     async with running_hub(config(server)) as made:
         assert made.status().error == "refused the handshake: licence expired, token=[REDACTED]"

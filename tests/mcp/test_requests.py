@@ -122,7 +122,7 @@ async def test_the_breaker_opens_after_calls_not_attempts_and_one_probe_decides(
         with pytest.raises(RequestFailed):
             await scripted.make()
     opened, attempts = anyio.current_time(), len(scripted.attempts)
-    with pytest.raises(CircuitOpenError, match="Circuit open for server 'srv' - retry later."):
+    with pytest.raises(CircuitOpenError, match="Circuit open for server 'srv' - retry later"):
         await scripted.make()
     assert len(scripted.attempts) == attempts
     await anyio.sleep(60)
@@ -229,7 +229,7 @@ async def test_a_repeatable_call_of_a_server_that_died_is_made_again_where_retri
         nonlocal deaths
         deaths += 1
         if deaths == 1:
-            server.dies.set()
+            server.die()
             await anyio.sleep_forever()
         return text_result("alive")
 
@@ -237,18 +237,7 @@ async def test_a_repeatable_call_of_a_server_that_died_is_made_again_where_retri
     server.tool("write", die_once)
     policy = RetryPolicy(max_attempts=2, backoff_base=0.0)
     async with running_hub(MCPServerConfig(server=server), policy=policy) as made:
-
-        async def revive() -> None:
-            await server.dies.wait()
-            await made.until("down")
-            server.dies = anyio.Event()
-
-        for name in ("read", "write"):
-            deaths = 0
-            async with anyio.create_task_group() as group:
-                group.start_soon(revive)
-                if name == "read":
-                    assert await made.call(name) == "alive"
-                else:
-                    assert "may have taken effect" in str(await made.failure(name))
+        assert await made.call("read") == "alive"
+        deaths = 0
+        assert "may have taken effect" in str(await made.failure("write"))
         assert server.calls() == ["read", "read", "write"]

@@ -79,7 +79,10 @@ async def test_a_list_without_an_end_is_a_clear_error() -> None:
 @pytest.mark.clause("C108")
 async def test_half_a_list_is_never_taken_for_a_whole_one() -> None:
     server = FakeServer()
-    whole = {None: {"tools": tools("a"), "nextCursor": "x"}, "x": {"tools": tools("b")}}
+    whole: dict[str | None, Json] = {
+        None: {"tools": tools("a"), "nextCursor": "x"},
+        "x": {"tools": tools("b")},
+    }
     paged(server, whole)
     async with running_hub(config(server)) as made:
         paged(server, {None: {"tools": tools("a", "c"), "nextCursor": "x"}, "x": {"nextCursor": 5}})
@@ -96,7 +99,9 @@ async def test_half_a_list_is_never_taken_for_a_whole_one() -> None:
 @pytest.mark.case("K7")
 async def test_of_two_tools_of_one_name_the_first_counts(caplog: pytest.LogCaptureFixture) -> None:
     server = FakeServer()
-    twice = [{"name": "a", "inputSchema": {}, "description": text} for text in ("first", "second")]
+    twice: list[Json] = [
+        {"name": "a", "inputSchema": {}, "description": text} for text in ("first", "second")
+    ]
     paged(server, {None: {"tools": twice[:1], "nextCursor": "x"}, "x": {"tools": twice[1:]}})
     async with running_hub(config(server)) as made:
         assert [tool.description for tool in made.hub.tools()[0]] == ["first"]

@@ -42,6 +42,18 @@ def test_signed_reasoning_text_and_calls_are_kept_in_their_order() -> None:
     assert {call.response_id for call in read.batch.tool_calls} == {message.response_id}
 
 
+def test_the_model_that_answered_is_named() -> None:
+    assert Messages().start().text("Hi").end().read().message.model == "claude"
+    assert Messages.read_whole(whole({"type": "text", "text": "Hi"})).message.model == "claude"
+    assert Messages.read_whole(whole(model=None)).message.model == "m"
+
+
+@pytest.mark.parametrize("begun", [Messages().start(), Messages().text("")])
+def test_an_answer_that_has_begun_may_end_without_a_reason(begun: Messages) -> None:
+    message = begun.event({"type": "message_stop"}).read().message
+    assert (message.content, message.finish_reason) == ("", None)
+
+
 def test_blocks_of_an_unknown_type_are_kept_as_they_came() -> None:
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"title": "x"}]}
@@ -94,7 +106,10 @@ def test_what_servers_leave_out_is_not_missed() -> None:
     assert (message.content, message.model, message.usage) == ("Hi", "m", None)
     answer = Messages().start()
     for kind, fields in [
-        ("content_block_start", {"content_block": {"type": "tool_use", "id": "x", "name": "add"}}),
+        (
+            "content_block_start",
+            {"index": [], "content_block": {"type": "tool_use", "id": "x", "name": "add"}},
+        ),
         ("content_block_delta", {"delta": {"type": "input_json_delta", "partial_json": '{"a":'}}),
         ("content_block_delta", {"delta": {"type": "input_json_delta", "partial_json": "1}"}}),
         ("content_block_stop", {}),
@@ -170,6 +185,10 @@ def test_usage_counts_cached_tokens_and_takes_the_last_word(
 def test_usage_of_a_whole_answer_is_unknown_where_nothing_was_counted() -> None:
     assert Messages.read_whole(whole({"type": "text", "text": "x"})).message.usage is None
     assert Messages.read_whole(whole({"type": "text", "text": "x"}, usage=None)).message.usage is None
+    counted = whole({"type": "text", "text": "x"}, usage={"input_tokens": 7, "output_tokens": 2})
+    assert Messages.read_whole(counted).message.usage == LLMUsage(
+        prompt_tokens=7, completion_tokens=2, total_tokens=9
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ async def test_text_comes_with_its_usage(kind: str, llama_plain: str, stream: bo
     assert message.usage.completion_tokens > 0
 
 
-@kinds
+@pytest.mark.parametrize("kind", ["chat", "responses"])
 async def test_an_answer_may_begin_inside_a_character(kind: str, llama_plain: str) -> None:
     grammar = {"grammar": 'root ::= "😄 hi"'}
     async with opened(kind, llama_plain, extra_body=grammar) as provider:
@@ -132,12 +132,12 @@ async def test_a_turn_with_a_forced_call(kind: str, llama_tools: str, stream: bo
             "What is the weather in Paris?", history=history, tool_choice="required", max_turns=2
         ) as turn:
             events = [event async for event in turn]
-        async with client.chat("Thank you.", history=history) as turn:
-            *_, last = [event async for event in turn]
-    [messages] = [event for event in events if isinstance(event, ToolMessages)]
-    assert len(cities) == len(messages) // 2 == 1
-    assert isinstance(events[-1], AssistantMessage)
-    assert isinstance(last, AssistantMessage)
+        rounds = [event for event in events if isinstance(event, ToolMessages)]
+        assert len(cities) == sum(len(messages) for messages in rounds) // 2 >= 1
+        assert isinstance(events[-1], AssistantMessage)
+        async with client.chat("Thank you.", history=history, tool_choice="none") as turn:
+            [answer] = [event async for event in turn]
+    assert isinstance(answer, AssistantMessage)
     check_history(history)
 
 

@@ -47,6 +47,10 @@ class FakeServer:
         self.listens = False
         """Whether, in the newer era, changes are told to those who subscribe."""
         self.subscriptions: list[Any] = []
+        self.first: dict[str, list[Json]] = {}
+        """Outcomes for the first requests of a method, before it is answered in earnest."""
+        self.delays: dict[str, list[float]] = {}
+        """Seconds before the first answers to a method."""
         self.dies = anyio.Event()
 
     def tool(self, name: str, handler: Handler | None = None, **definition: Any) -> None:
@@ -68,6 +72,11 @@ class FakeServer:
     async def notify(self, method: str = "notifications/tools/list_changed", **params: Any) -> None:
         for send in tuple(self.peers):
             await send({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
+
+    def die(self) -> None:
+        """End all connections; the next one finds the server alive."""
+        dies, self.dies = self.dies, anyio.Event()
+        dies.set()
 
     async def tell_change(self) -> None:
         """Say that the list of tools has changed, in the way of the era."""
@@ -108,6 +117,10 @@ class FakeServer:
         return None
 
     async def _outcome(self, method: str, params: Json) -> Json:
+        if self.delays.get(method):
+            await anyio.sleep(self.delays[method].pop(0))
+        if self.first.get(method):
+            return self.first[method].pop(0)
         capabilities = self.capabilities
         if self.modern and not self.listens:
             capabilities = {"tools": {}}

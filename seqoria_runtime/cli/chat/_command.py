@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seqoria_runtime._checks import positive_int
-from seqoria_runtime.cli._command import Command, CommandError, add_backend_argument, run_on
+from seqoria_runtime.cli._command import Command, CommandError, add_backend_argument, key_and_value, run_on
 from seqoria_runtime.models.errors import SeqoriaError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--context",
         action="append",
         default=[],
-        type=_pair,
+        type=key_and_value,
         metavar="NAME=VALUE",
         help="a trusted value for hidden parameters; may be given several times",
     )
@@ -40,13 +40,6 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add("--system", metavar="TEXT", help="the system prompt; an empty one is none")
     add("--max-turns", type=_positive, default=5, metavar="N", help="model responses per turn (default: 5)")
     add("--once", metavar="TEXT", help="ask this, print the answer and end")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ArgumentTypeError(f"must be NAME=VALUE, not {text!r}")
-    return name, value
 
 
 def _positive(text: str) -> int:
@@ -57,8 +50,9 @@ def _positive(text: str) -> int:
 
 
 def _run(arguments: Namespace) -> int:
+    from seqoria_runtime.cli._toolbox import load_toolbox
+
     from ._conversation import ChatOptions, converse
-    from ._toolbox import load_toolbox
 
     toolboxes = [load_toolbox(place) for place in arguments.toolbox]
     _check_tool_choice(arguments.tool_choice, toolboxes)

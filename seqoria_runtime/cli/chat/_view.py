@@ -15,6 +15,7 @@ from seqoria_runtime.models import (
     ToolCallRequest,
     ToolMessages,
     ToolOutcome,
+    ToolProgress,
 )
 
 
@@ -27,7 +28,7 @@ class ChatView:
         self._open: tuple[Console, str] | None = None
         self._streamed = False
 
-    def event(self, event: ChatChunk | ToolOutcome | ToolMessages | AssistantMessage) -> None:
+    def event(self, event: ChatChunk | ToolOutcome | ToolProgress | ToolMessages | AssistantMessage) -> None:
         """Show what a turn yielded."""
         match event:
             case ChatChunk():

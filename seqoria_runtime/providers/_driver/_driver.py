@@ -17,6 +17,7 @@ from seqoria_runtime.providers._wire import Exchange
 
 from ._connection import Connection, HTTPClient, error_of
 from ._reading import Reading
+from ._sending import send
 
 _CLOSE_SECONDS = 5.0
 
@@ -88,7 +89,7 @@ class HTTPDriver:
         client = self._client()
         try:
             request = self._connection.request(client, exchange.path, exchange.body)
-            response = await client.send(request, stream=True)
+            response = await send(client, request)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise error_of(error, self._provider) from safe_cause(error)
         reading = Reading(response, exchange, self._provider)

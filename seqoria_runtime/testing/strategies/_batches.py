@@ -36,6 +36,13 @@ def tool_arguments(tool: Tool, invalid: Invalid | None = None) -> st.SearchStrat
     return _SPOILERS[invalid](tool, valid)
 
 
+def calls_of(
+    tool: Tool, invalid: Invalid | None = None, *, call_id: str = "call-1"
+) -> st.SearchStrategy[ToolCallRequest]:
+    """Calls of one tool, valid or invalid in a named way."""
+    return _Calls(tool, invalid).of(call_id)
+
+
 def can_be(tool: Tool, invalid: Invalid) -> bool:
     """Whether calls of a tool can be invalid in this way."""
     if invalid == "missing argument":

@@ -1,0 +1,104 @@
+"""Batches and planners with one thing wrong each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from seqoria_runtime.execution.batch import Batch
+from seqoria_runtime.execution.planner import Planner, SkippedCall
+from seqoria_runtime.models import ToolCallError, ToolCallOutcome
+
+
+class LayeredBatch(Batch):
+    """Starts no call before all calls that were ready together have settled."""
+
+    _layer = 0
+
+    @property
+    def ready(self) -> int:
+        if not self._layer and not self._running:
+            self._layer = super().ready
+        return min(self._layer, super().ready)
+
+    def start(self) -> Any:
+        if not self.ready:
+            return None
+        self._layer -= 1
+        return super().start()
+
+
+class ForgetfulBatch(Batch):
+    """Tells nobody of skipped calls."""
+
+    def _publish(self, call: int, outcome: ToolCallOutcome) -> None:
+        if isinstance(outcome, ToolCallError) and outcome.kind == "skipped":
+            self._outcomes[call] = outcome
+            self.unsettled -= 1
+        else:
+            super()._publish(call, outcome)
+
+
+class TalkativeBatch(Batch):
+    """Tells again of the first call when the last one has settled."""
+
+    def _publish(self, call: int, outcome: ToolCallOutcome) -> None:
+        super()._publish(call, outcome)
+        first = self._outcomes[0]
+        if not self.unsettled and len(self._calls) > 1 and self._on_settled is not None and first is not None:
+            self._on_settled(self._calls[0], first)
+
+
+class DedupingBatch(Batch):
+    """Answers calls of one id and name with the outcome of the first."""
+
+    def settle(self, call: int, outcome: ToolCallOutcome) -> None:
+        super().settle(call, outcome)
+        done = self._calls[call]
+        for other, request in enumerate(self._calls):
+            same = (request.id, request.name) == (done.id, done.name)
+            if same and self._outcomes[other] is None and other not in self._running:
+                super().settle(other, outcome)
+
+
+class OrderedBatch(Batch):
+    """Tells of outcomes in the order of the calls."""
+
+    _told = 0
+
+    def _publish(self, call: int, outcome: ToolCallOutcome) -> None:
+        self._outcomes[call] = outcome
+        self.unsettled -= 1
+        while self._told < len(self._outcomes):
+            next_one = self._outcomes[self._told]
+            if next_one is None:
+                return
+            if self._on_settled is not None:
+                self._on_settled(self._calls[self._told], next_one)
+            self._told += 1
+
+
+class HopefulPlanner(Planner):
+    """Takes every call for a success."""
+
+    def settle(self, call: int, *, ok: bool) -> Sequence[SkippedCall]:
+        return super().settle(call, ok=True)
+
+
+class EagerPlanner(Planner):
+    """Releases dependents when one call of the name they wait for has succeeded."""
+
+    def _unblocked_by(self, call: int, succeeded: bool) -> Any:
+        for group in self._feeds.get(call, ()):
+            if succeeded and group.unsettled > 0:
+                group.unsettled = 1
+        return super()._unblocked_by(call, succeeded)
+
+
+class PoisonedPlanner(Planner):
+    """Refuses the whole batch where there is a cycle in it."""
+
+    def __init__(self, calls: Any) -> None:
+        super().__init__(calls)
+        if self.cyclic:
+            self.cyclic = frozenset(range(len(calls)))
+            for call in self.cyclic:
+                self._mark_settled(call)

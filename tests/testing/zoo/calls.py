@@ -1,0 +1,65 @@
+"""Runners of one call with one thing wrong each."""
+
+from contextvars import Context
+from dataclasses import replace
+from typing import Any
+
+from seqoria_runtime.execution.executor import CallRunner
+from seqoria_runtime.models import ToolCallError, ToolCallOutcome
+
+
+class ImpatientRunner(CallRunner):
+    """Counts a call's time from the start of the worker that runs it."""
+
+    def __init__(self, settings: Any, **options: Any) -> None:
+        super().__init__(settings, **options)
+        self._born = settings.now()
+
+    async def run(self, *parts: Any) -> ToolCallOutcome:
+        settings = self._settings
+        if settings.tool_timeout is not None:
+            left = max(settings.tool_timeout - (settings.now() - self._born), 0.25)
+            self._settings = replace(settings, tool_timeout=left)
+        outcome = await super().run(*parts)
+        self._settings = settings
+        return outcome
+
+
+class LenientRunner(CallRunner):
+    """Looks at the clock when a call starts, and not again when it ends."""
+
+    async def run(self, *parts: Any) -> ToolCallOutcome:
+        settings = self._settings
+        started = settings.now()
+        self._settings = replace(settings, now=lambda: started)
+        outcome = await super().run(*parts)
+        self._settings = settings
+        return outcome
+
+
+class RetryingRunner(CallRunner):
+    """Gives a call that failed another chance."""
+
+    async def run(self, *parts: Any) -> ToolCallOutcome:
+        outcome = await super().run(*parts)
+        if isinstance(outcome, ToolCallError) and outcome.kind == "failed":
+            return await super().run(*parts)
+        return outcome
+
+
+class _NeverCopied:
+    """Context variables of which every call gets the same."""
+
+    def __init__(self, variables: Context) -> None:
+        self._variables = variables
+
+    def copy(self) -> Context:
+        return self._variables
+
+
+class SharingRunner(CallRunner):
+    """Runs all its calls in one context."""
+
+    def __init__(self, settings: Any, *, variables: Context, **options: Any) -> None:
+        super().__init__(settings, variables=variables.copy(), **options)
+        self._variables = _NeverCopied(self._variables)  # type: ignore[assignment]
