@@ -22,6 +22,13 @@ _HINTS = (
 # A bounded scheme keeps a long run of letters from being scanned once per letter.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>\\^`{|}]+")
 _AUTHORITY = re.compile(r"[^/?#]*")
+# A host alone could be a key as well; with a port or a path it is the start of a URL.
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]{0,30}:/{0,3})?(?:localhost|(?:[\w-]{1,63}\.){1,9}[\w-]{1,63}|[\w-]{1,63}(?=:\d))"
+    r"(?::\d{1,5}(?:/.*)?|/.*)",
+    re.IGNORECASE,
+)
+_QUERY = re.compile(r"([^?#]*)([?#]?)(.*)", re.DOTALL)
 _PROSE = (
     r"(?!(?:tokens?|auth\w*|realm|scheme|headers?|credentials?|of|is|was|or|and|in|for|with|required"
     r"|value|format|security|type)\b)"
@@ -105,6 +112,19 @@ def redact_url(url: str) -> str:
     query = "?" + "&".join(_hidden_pairs(parts.query)) if parts.query else ""
     fragment = f"#{REDACTED}" if parts.fragment else ""
     return f"{scheme}://{REDACTED + at if user else at}{host}{parts.path}{query}{fragment}"
+
+
+def redact_mistyped_url(url: str) -> str:
+    """Hide as `redact_url` does, but let the host and path of what is no whole URL be seen."""
+    shown = redact_url(url)
+    if shown != REDACTED_URL:
+        return shown
+    head, mark, tail = _QUERY.match(url).groups()  # type: ignore[union-attr]  # it matches any text
+    user, at, address = head.rpartition("@")
+    # An "@" behind a "?" may end a password or stand in a query: either side may be the secret one.
+    if "@" in tail or not _ADDRESS.fullmatch(address):
+        return REDACTED_URL
+    return redact(f"{REDACTED + at if user else at}{address}{mark + REDACTED if mark else ''}")
 
 
 def _hidden_pairs(query: str) -> Iterable[str]:

@@ -23,7 +23,7 @@ FLOORS: list[list[str]] = [
     ["toolbox", "providers", "mcp"],
     ["client"],
     ["testing", "bench", "observe"],
-    ["cli"],
+    ["cli", "_pytest_plugin"],
 ]
 PURE_FLOORS = 3
 TOP = ("", "__main__")

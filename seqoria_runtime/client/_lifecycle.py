@@ -100,7 +100,7 @@ class ClientLifecycle:
         while True:
             await anyio.sleep(self._settings.refresh_interval)
             try:
-                await self._servers.refresh()
+                await self._servers.refresh(may_ask=False)
                 self._tools.refresh()
             except Exception:
                 self._settings.logger.warning("Refreshing the tools failed", exc_info=True)

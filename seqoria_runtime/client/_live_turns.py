@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from seqoria_runtime.execution.hosting import HostedWork
+from seqoria_runtime.execution.hosting import HostedWork, hosted_in
 from seqoria_runtime.models.errors import TurnInProgressError
 
 _live: dict[int, tuple[list[Any], HostedWork[Any]]] = {}
@@ -15,7 +15,7 @@ async def claim(history: list[Any], work: HostedWork[Any]) -> None:
     """
     while (entry := _live.get(id(history))) is not None:
         earlier = entry[1]
-        if earlier.reason is None:
+        if earlier.reason is None or earlier.would_wait_for(hosted_in.get()):
             raise TurnInProgressError(
                 "this history has a turn in progress: finish or close it before the next one, or give each "
                 "conversation a list of its own"

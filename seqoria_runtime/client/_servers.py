@@ -65,9 +65,10 @@ class Servers:
                 )
         return await self._loaded().remove(wanted, disconnect=disconnect) if self.configs else 0
 
-    async def refresh(self) -> None:
+    async def refresh(self, *, may_ask: bool = True) -> None:
+        """Read all lists again; without `may_ask`, nobody is asked to log in for it."""
         if self._hub is not None:
-            await self._hub.refresh()
+            await self._hub.refresh(may_ask=may_ask)
 
     def status(self) -> tuple[ServerStatus, ...]:
         return self._loaded().status() if self.configs else ()

@@ -83,9 +83,13 @@ class Batch:
 
     def settle(self, call: int, outcome: ToolCallOutcome) -> None:
         """Record a call's outcome, and skip the calls that cannot run because of it."""
+        self.cut_short(call, outcome)
+        self._skip(self._planner.settle(call, ok=type(outcome) is ToolCallResult))
+
+    def cut_short(self, call: int, outcome: ToolCallOutcome) -> None:
+        """Record the outcome of a call that ended with its batch; what depends on it stays as it is."""
         self._running.pop(call, None)
         self._publish(call, outcome)
-        self._skip(self._planner.settle(call, ok=type(outcome) is ToolCallResult))
 
     def refuse_ready(self, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
         """Settle every call that is ready now as the error that `refuse` makes for it."""

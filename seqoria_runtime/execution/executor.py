@@ -245,6 +245,8 @@ class CallRunner:
         if isinstance(failure, ToolFailure):
             return outcomes.error(request, failure.kind, str(failure))
         if self.interruption is None or not isinstance(failure, self._cancelled):
+            if not self._began:
+                return outcomes.unresolved(request, failure)
             return outcomes.raised(request, failure)
         if self._began:
             return outcomes.cancelled_while_running(request)

@@ -70,6 +70,8 @@ class HostedWork(Generic[T]):
         self.variables.run(hosted_in.set, (*hosted_in.get(), self))
         self.started = False
         self.reason: Reason | None = None
+        self.waits_for: list[HostedWork[Any]] = []
+        """The works whose end some code that this work runs is waiting for."""
 
     @property
     def ended(self) -> bool:
@@ -171,12 +173,21 @@ class HostedWork(Generic[T]):
         if interruption is not None:
             raise interruption
 
+    def would_wait_for(self, works: "tuple[HostedWork[Any], ...]") -> bool:
+        """Whether the end of this work would have to wait for code that runs inside one of `works`."""
+        return self in works or any(other.would_wait_for(works) for other in self.waits_for)
+
     async def close(self) -> None:
         """Cancel the work and return when it has ended; raises only an interruption of the program."""
         self.cancel("closed by its consumer")
+        waiting = hosted_in.get()
+        for work in waiting:
+            work.waits_for.append(self)
         try:
             await self.join()
         finally:
+            for work in waiting:
+                work.waits_for.remove(self)
             self.channel.cut()
             self._settle()
         if self._failure is not None and _ends_program(self._failure):

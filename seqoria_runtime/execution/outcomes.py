@@ -47,6 +47,16 @@ def raised(request: ToolCallRequest, exc: BaseException) -> ToolCallError:
     return error(request, "failed", f"Tool {request.name!r} failed: {cause}")
 
 
+def unresolved(request: ToolCallRequest, exc: BaseException) -> ToolCallError:
+    """A call that ended while its trusted values were looked for; the text of `exc` may hold one."""
+    return error(
+        request,
+        "missing_parameter",
+        f"Tool {request.name!r} failed: its server-populated parameters were not resolved: "
+        f"{type(exc).__name__}",
+    )
+
+
 def describe(exc: BaseException) -> str:
     """Say what was raised: its message, with its type where the message alone says too little."""
     return "; ".join(_describe(leaf) for leaf in islice(leaves(exc), _MAX_LEAVES))

@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
+from anyio import get_cancelled_exc_class
 from pydantic import BaseModel
 
 from seqoria_runtime._tools import HiddenParameter, ToolFailure
@@ -72,7 +73,9 @@ class ParameterRegistry:
             return None
         try:
             return await source.value(context, run_sync)
-        except Exception as error:  # noqa: BLE001 - a callback of the application
+        except BaseException as error:
+            if _is_not_the_callbacks(error):
+                raise
             kind, place = type(error).__name__, _place(error.__traceback__)
         # Neither the text nor the traceback is kept: both may hold the values that the callback saw.
         _logger.warning("Parameter %r failed to resolve: %s at %s", name, kind, place)
@@ -142,6 +145,14 @@ class _Callback:
         call = partial(self.function, **{name: context[name] for name in accepted})
         value = call() if self.is_async else await run_sync(call)
         return await value if inspect.isawaitable(value) else value
+
+
+def _is_not_the_callbacks(error: BaseException) -> bool:
+    """Whether it asks for the end of the call or of the program, by itself or inside of a group."""
+    passed_on = (KeyboardInterrupt, SystemExit, GeneratorExit, get_cancelled_exc_class())
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(passed_on) is not None
+    return isinstance(error, passed_on)
 
 
 def _name_of(key: Any) -> str:

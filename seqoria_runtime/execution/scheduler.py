@@ -6,16 +6,16 @@ call suspends while another one is ready and a slot is free.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Context
 from typing import Any, TypeGuard
 
 import anyio
 from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class, get_current_task
 from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint
 
-from seqoria_runtime.models import ToolCallOutcome
+from seqoria_runtime.models import ToolCallError, ToolCallOutcome
 from seqoria_runtime.models.errors import CallEndedError
 
 from . import outcomes
@@ -63,9 +63,12 @@ class Scheduler:
         batch then tells how far each one came.
         """
         try:
+            # Not `checkpoint_if_cancelled`, which never returns in a task that anyio runs for a worker
+            # thread whose own scope was cancelled and left.
+            if get_current_task().has_pending_cancellation():
+                await checkpoint()
             if self._caller is not None:
                 self._caller.require_live()
-            await checkpoint_if_cancelled()
             self._batch.settle_refused()
             if self._batch.unsettled == 0:
                 await checkpoint()
@@ -215,9 +218,9 @@ class Scheduler:
             call, request, tool, prepared = started
             outcome = await runner.run(request, tool, prepared, worker.slot, scope)
             if not runner.slot_kept:
-                self._lane.lose()
                 worker.slot = None
-            self._batch.settle(call, outcome)
+            settle = self._batch.settle if not runner.disturbed else self._settling(outcome)
+            settle(call, outcome)
             if self._must_pass_on(worker.slot):
                 self._lane.pass_on(worker.slot)
                 worker.slot = None
@@ -228,6 +231,14 @@ class Scheduler:
             worker.calls_since_checkpoint = 0 if runner.suspended else worker.calls_since_checkpoint + 1
             if worker.calls_since_checkpoint >= _CALLS_PER_CHECKPOINT:
                 return
+
+    def _settling(self, outcome: ToolCallOutcome) -> Callable[[int, ToolCallOutcome], None]:
+        """How to settle a call that was disturbed: it may have ended only because its whole batch does."""
+        cancelled = isinstance(outcome, ToolCallError) and outcome.kind == "cancelled"
+        if cancelled and current_effective_deadline() == -math.inf:
+            # What depends on it has not been skipped for its failure then, but was never begun.
+            return self._batch.cut_short
+        return self._batch.settle
 
     async def _look_after(self, runner: CallRunner) -> None:
         """See to what a call did beside its outcome; a cancellation that was real is raised here."""

@@ -75,15 +75,11 @@ class CallLease:
 
 
 class Lane:
-    """One batch's place at the slots; all its calls wait as one, so that batches are served in turn.
+    """One batch's place at the slots; all its calls wait as one, so that batches are served in turn."""
 
-    `held` counts the slots that the batch's workers hold.
-    """
-
-    __slots__ = ("_lease", "_queued", "_slots", "_waiter", "held")
+    __slots__ = ("_lease", "_queued", "_slots", "_waiter")
 
     def __init__(self, slots: "Slots", waiter: Waiter, lease: CallLease | None) -> None:
-        self.held = 0
         self._slots = slots
         self._waiter = waiter
         self._lease = lease
@@ -98,12 +94,8 @@ class Lane:
         lease = self._lease
         if lease is not None and not lease.lent and not lease.ended:
             lease.lent = True
-            self.held += 1
             return Slot(lease)
-        slot = self._slots.take_free()
-        if slot is not None:
-            self.held += 1
-        return slot
+        return self._slots.take_free()
 
     def wait(self) -> None:
         """Ask for one slot; the waiter is told when it has it. Asking twice is asking once."""
@@ -122,33 +114,27 @@ class Lane:
         It may not where another batch's turn has come: the slot is then still held, to be passed on.
         """
         if slot.lender is None:
-            return self._slots.keeps(self)
+            return self._slots.alone(self)
         waiting = slot.lender.waiting
         return not waiting or (len(waiting) == 1 and self._queued)
 
     def pass_on(self, slot: Slot) -> None:
-        """Give a slot to the batch whose turn it is, and ask for another behind all that wait now."""
+        """Give a slot to the batch whose turn it is, and ask for another behind all that wait now.
+
+        The call that has just ended in it was this batch's turn, so nobody waits for two of its calls.
+        """
         self.stop_waiting()
-        self.held -= 1
         self.wait()
         self._slots.release(slot)
 
     def release(self, slot: Slot) -> None:
         """Give a slot back; it goes to the batch whose turn it is."""
-        self.held -= 1
         self._slots.release(slot)
-
-    def lose(self) -> None:
-        """Take note that a slot stays with what its call left behind."""
-        self.held -= 1
 
     def offer(self, slot: Slot) -> bool:
         """Hand over a slot that was asked for, if it is still wanted (called by the slots)."""
         self.stop_waiting()
-        self.held += 1
-        taken = self._waiter.slot_offered(slot)
-        self.held -= not taken
-        return taken
+        return self._waiter.slot_offered(slot)
 
     def tell_stuck(self) -> None:
         self._waiter.slots_stuck()
@@ -208,31 +194,16 @@ class Slots:
     def dequeue(self, lane: Lane) -> None:
         self._queue.pop(lane, None)
 
-    def keeps(self, lane: Lane) -> bool:
-        """Whether the next slot would be this lane's, which has just used one of those that it holds."""
-        if len(self._queue) == (lane in self._queue):
-            return True
-        return all(other.held >= lane.held for other in self._queue)
-
-    def _next(self) -> Lane | None:
-        """Find whose turn it is: that of the batch with the fewest slots, of those that of the first to ask.
-
-        So no batch that holds none is overtaken twice by the same other one.
-        """
-        poorest: Lane | None = None
-        for lane in self._queue:
-            if not lane.held:
-                return lane
-            if poorest is None or lane.held < poorest.held:
-                poorest = lane
-        return poorest
+    def alone(self, lane: Lane) -> bool:
+        """Whether no other lane waits for a slot."""
+        return len(self._queue) == (lane in self._queue)
 
     def release(self, slot: Slot) -> None:
         """Give a slot back, to the batch whose turn it is or to the call that lent it."""
         lender = slot.lender
         if lender is None:
-            while (lane := self._next()) is not None:
-                if lane.offer(slot):
+            while self._queue:
+                if next(iter(self._queue)).offer(slot):
                     return
             self._free.append(slot)
             return

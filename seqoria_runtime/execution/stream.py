@@ -65,9 +65,9 @@ class HostedStream(Generic[T]):
         cancellation delays this; a worker thread does not. A cancelled caller waits all the same.
         Raises `RuntimeError` in a tool of this very stream, which could only wait for itself.
         """
-        if self._work in hosted_in.get():
+        if self._work.would_wait_for(hosted_in.get()):
             raise RuntimeError(
-                f"{self._work.name} cannot be closed by code that it runs itself, such as a tool"
+                f"{self._work.name} cannot be closed by code that it waits for itself, such as its own tool"
             )
         self._closed = True
         self._channel.cut()

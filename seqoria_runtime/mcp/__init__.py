@@ -13,6 +13,7 @@ from ._status import ServerStatus
 
 if TYPE_CHECKING:
     from ._handle import MCPServer
+    from ._tokens import OAuthTokens
     from ._tool_list import DEPENDS_ON_META_KEY
 
 __all__ = [
@@ -21,13 +22,18 @@ __all__ = [
     "MCPServer",
     "MCPServerConfig",
     "OAuthConfig",
+    "OAuthTokens",
     "ServerStatus",
     "TokenStorage",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    homes = {"DEPENDS_ON_META_KEY": "_tool_list", "MCPServer": "_handle"}
+    homes = {
+        "DEPENDS_ON_META_KEY": "_tool_list",
+        "MCPServer": "_handle",
+        "OAuthTokens": "_tokens",
+    }
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{homes[name]}", __name__), name)

@@ -23,6 +23,7 @@ from ._failures import RequestFailed, connect_failure, first_cause
 from ._headers import headers_for
 from ._link import Link
 from ._negotiation import negotiate
+from ._patience import timed
 from ._transports import Log, open_transport
 from ._wire import Wire
 
@@ -127,7 +128,7 @@ class Connection:
 
     async def _open_and_hold(self) -> None:
         timeout = self._config.timeout
-        with CancelScope(deadline=anyio.current_time() + timeout) as self._limit:
+        with CancelScope(deadline=anyio.current_time() + timeout) as self._limit, timed(self._limit):
             if self._over.is_set():
                 return
             headers = await headers_for(self._config.headers, {})

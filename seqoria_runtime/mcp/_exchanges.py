@@ -95,7 +95,7 @@ async def _until_answered(session: ClientSession, ask: Ask[T]) -> T:
             await anyio.sleep(_PAUSE_SECONDS)
         answer = await ask(responses, answer.request_state)
     if isinstance(answer, InputRequiredResult):
-        raise RequestFailed(f"asked for input more than {MAX_ROUNDS} times", ran=True, transport=False)
+        raise RequestFailed(f"asked for input more than {MAX_ROUNDS} times", ran=True, about="refusal")
     return answer
 
 

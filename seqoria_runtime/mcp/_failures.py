@@ -4,6 +4,7 @@ Knows no transport: each transport says by a `RequestFailed` what happened to it
 """
 
 from http import HTTPStatus
+from typing import Literal, TypeAlias
 
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
@@ -15,13 +16,19 @@ _MAX_BODY_CHARS = 300
 _MAY_HAVE_RUN = "it may have taken effect"
 
 
+FailureOf: TypeAlias = Literal["transport", "refusal", "session", "login", "caller"]
+"""Whose a failure is: the way to the server, which speaks against its health; the server's, which refused;
+the session's, which the server knows no longer; the login's, for which a person may be asked again; or
+this side's, which did not ask.
+"""
+
+
 class RequestFailed(MCPError):
     """A request that was not answered by the server's own protocol.
 
     An `MCPError`, since the SDK's tasks take nothing else. `cause` goes on the sentence that begins
-    with the server's name. `ran` tells whether the server may have acted on the request, `transport`
-    whether it speaks against the server's health, `session_gone` whether the server knows this
-    client's session no longer. `status` is that of HTTP, `retry_after` the wait asked for, in seconds.
+    with the server's name. `ran` tells whether the server may have acted on the request. `status` is
+    that of HTTP, `retry_after` the wait asked for, in seconds.
     """
 
     def __init__(
@@ -29,8 +36,7 @@ class RequestFailed(MCPError):
         cause: str,
         *,
         ran: bool,
-        transport: bool = True,
-        session_gone: bool = False,
+        about: FailureOf = "transport",
         status: int | None = None,
         retry_after: float | None = None,
     ) -> None:
@@ -38,19 +44,14 @@ class RequestFailed(MCPError):
         super().__init__(CONNECTION_CLOSED if status is None else INTERNAL_ERROR, cause)
         self.cause = cause
         self.ran = ran
-        self.transport = transport
-        self.session_gone = session_gone
+        self.about = about
         self.status = status
         self.retry_after = retry_after
 
     def before_it_was_sent(self) -> "RequestFailed":
         """The same failure for a request that was never sent because of it."""
         return RequestFailed(
-            self.cause,
-            ran=False,
-            transport=self.transport,
-            status=self.status,
-            retry_after=self.retry_after,
+            self.cause, ran=False, about=self.about, status=self.status, retry_after=self.retry_after
         )
 
     def said_of(self, server: str) -> str:
@@ -69,12 +70,13 @@ def http_failure(
         phrase = ""
     text = " ".join(body.split())
     said = f": {bounded(text, _MAX_BODY_CHARS)}" if text else ""
-    # A refusal tells that the server lives; a gateway that lost its server may have passed the request on.
+    broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    about: FailureOf = "session" if session_gone else "transport" if broken else "refusal"
     return RequestFailed(
         f"answered HTTP {status}{phrase}{said}",
-        ran=status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE,
-        transport=status >= HTTPStatus.INTERNAL_SERVER_ERROR,
-        session_gone=session_gone,
+        # A gateway that lost its server may have passed the request on before.
+        ran=broken and status != HTTPStatus.SERVICE_UNAVAILABLE,
+        about=about,
         status=status,
         retry_after=retry_after,
     )
@@ -99,7 +101,7 @@ def connect_failure(exc: BaseException) -> RequestFailed:
     if isinstance(cause, RequestFailed):
         return cause
     if isinstance(cause, MCPError):
-        return RequestFailed(f"refused the handshake: {cause}", ran=False, transport=False)
+        return RequestFailed(f"refused the handshake: {cause}", ran=False, about="refusal")
     if isinstance(cause, OSError):
         return RequestFailed(f"could not be started: {describe(cause)}", ran=False)
     return RequestFailed(f"could not be connected: {describe(cause)}", ran=False)

@@ -26,8 +26,8 @@ async def headers_for(source: HeaderSource | None, context: Mapping[str, Any]) -
         headers = dict(await value if inspect.isawaitable(value) else value)
     except Exception as exc:
         raise RequestFailed(
-            f"was not asked: 'headers' failed with {type(exc).__name__}", ran=False, transport=False
+            f"was not asked: 'headers' failed with {type(exc).__name__}", ran=False, about="caller"
         ) from exc
     if not all(isinstance(text, str) for pair in headers.items() for text in pair):
-        raise RequestFailed("was not asked: 'headers' gave no strings", ran=False, transport=False)
+        raise RequestFailed("was not asked: 'headers' gave no strings", ran=False, about="caller")
     return headers

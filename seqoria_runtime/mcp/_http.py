@@ -74,7 +74,8 @@ class HTTPClient(httpx2.AsyncClient):
             return self._failed(request, exchange, transport_failure(exc), exc)
         except Exception as exc:  # noqa: BLE001 - the SDK ends the connection for whatever a login raises
             # All of it comes before the request was let in.
-            failure = RequestFailed(f"could not be logged in to: {describe(exc)}", ran=False, transport=False)
+            words = str(exc) or type(exc).__name__
+            failure = RequestFailed(f"could not be logged in to: {words}", ran=False, about="login")
             return self._failed(request, exchange, failure, exc)
 
     async def _readable(

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, MutableMapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
@@ -108,13 +109,16 @@ class McpHub:
         await self._stop(gone, "was removed", wait=disconnect)
         return len(gone)
 
-    async def refresh(self) -> None:
-        """Read all lists of tools again, and try again to connect the servers that are down."""
+    async def refresh(self, *, may_ask: bool = True) -> None:
+        """Read all lists of tools again, and try again to connect the servers that are down.
+
+        Without `may_ask`, nobody is asked to log in for it.
+        """
         entries = tuple(self._entries)
         self._start(entries)
         async with anyio.create_task_group() as group:
             for entry in entries:
-                group.start_soon(entry.server.refresh)
+                group.start_soon(partial(entry.server.refresh, may_ask=may_ask))
 
     async def close(self) -> None:
         """Close all connections, at most some seconds each; the servers can be started again."""

@@ -11,6 +11,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
 from ._failures import RequestFailed
+from ._patience import timed
 
 PROBE_SECONDS = 2.0
 """How long a server may be silent to the probe before it is taken for one of the older era."""
@@ -53,7 +54,7 @@ async def _probe(session: ClientSession, version: str, patience: float) -> Disco
 
     An HTTP status is no more than a refusal here; a broken connection is raised.
     """
-    with anyio.move_on_after(patience):
+    with anyio.move_on_after(patience) as scope, timed(scope):
         try:
             found = DiscoverResult.model_validate(await session.send_discover(version))
         except RequestFailed as failure:

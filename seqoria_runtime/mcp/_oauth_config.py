@@ -20,9 +20,8 @@ DEFAULT_LOGIN_TIMEOUT = 300.0
 class TokenStorage(Protocol):
     """Where one server's tokens and client registration are kept between runs.
 
-    The values are the SDK's `OAuthToken` and `OAuthClientInformationFull`, pydantic models: store
-    `model_dump_json()`, give back `model_validate_json(...)`. The token has one field more than the
-    standard says, `expires_at` (Unix time), by which an expired token is known after a restart.
+    The values are pydantic models, `OAuthTokens` and the SDK's `OAuthClientInformationFull`. Store what
+    their `model_dump(mode="json")` gives, and give back that dictionary, or the model.
     """
 
     async def get_tokens(self) -> Any:

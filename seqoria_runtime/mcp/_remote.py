@@ -126,7 +126,7 @@ class RemoteServer:
         if isinstance(exc, CircuitOpenError):
             kind, reason = "circuit_open", str(exc)
         elif isinstance(exc, RequestFailed):
-            kind = "unavailable" if exc.transport and not exc.ran else "failed"
+            kind = "unavailable" if exc.about == "transport" and not exc.ran else "failed"
             reason = exc.said_of(name)
         elif isinstance(exc, MCPError):
             reason = _refused(name, exc)

@@ -76,7 +76,7 @@ class Requests:
                 connection = await self._connected()
                 return await connection.request(ask)
             except RequestFailed as failure:
-                if failure.session_gone and not renewed and connection is not None:
+                if failure.about == "session" and not renewed and connection is not None:
                     # A server that does not know the session has done nothing, so this is no second attempt.
                     renewed = True
                     self._renew(connection)
@@ -90,13 +90,13 @@ class Requests:
     def _wait_after(self, attempt: int, failure: RequestFailed, *, repeatable: bool) -> float | None:
         if failure.ran and not repeatable:
             return None
-        if not failure.transport and failure.status != HTTPStatus.TOO_MANY_REQUESTS:
+        if failure.about != "transport" and failure.status != HTTPStatus.TOO_MANY_REQUESTS:
             return None
         return self._policy.wait_after(attempt, failure.retry_after)
 
 
 def _verdict(failure: RequestFailed) -> Verdict:
-    if failure.transport:
+    if failure.about == "transport":
         return "failed"
-    # Without a status the request was held back on this side, which tells nothing of the server.
-    return "abandoned" if failure.status is None else "answered"
+    # A request that was held back on this side tells nothing of the server.
+    return "abandoned" if failure.about in {"login", "caller"} else "answered"

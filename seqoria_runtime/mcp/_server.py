@@ -147,12 +147,15 @@ class Server:
         """Open a new connection in the place of this one, if it is the present one; calls in flight go on."""
         connection.retire("knows this session no longer")
 
-    async def refresh(self) -> None:
-        """Read the list of tools again, or connect; what stands in the way is in the status then."""
+    async def refresh(self, *, may_ask: bool = True) -> None:
+        """Read the list of tools again, or connect; what stands in the way is in the status then.
+
+        Without `may_ask`, a server that waits for a login is left alone.
+        """
         connection = self._current
         if connection is not None and connection.usable:
             await self.list.refresh(connection)
-        else:
+        elif may_ask or self._failure.about != "login":
             await self.attempted()
 
     async def _keep_connected(self, group: TaskGroup) -> None:
@@ -204,6 +207,10 @@ class Server:
 
     async def _pause(self) -> None:
         """Wait before the next attempt, longer after each failure, or until somebody needs the server."""
+        if self._failure.about == "login":
+            # Nobody is asked to log in again unless something needs the server.
+            await self._wake.wait()
+            return
         full = min(_FIRST_DELAY * 2.0 ** min(self._failures - 1, 16), _LONGEST_DELAY)
         with anyio.move_on_after(full * (0.5 + 0.5 * self._options.random())):
             await self._wake.wait()

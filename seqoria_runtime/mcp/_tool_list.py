@@ -166,4 +166,4 @@ def _has_tools(session: ClientSession) -> bool:
 def _listing_failure(exc: Exception) -> RequestFailed:
     if isinstance(exc, RequestFailed):
         return exc
-    return RequestFailed(f"did not list its tools: {describe(exc)}", ran=False, transport=False)
+    return RequestFailed(f"did not list its tools: {describe(exc)}", ran=False, about="refusal")

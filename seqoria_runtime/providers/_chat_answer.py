@@ -23,13 +23,13 @@ from ._profiles import Profile
 from ._protocol import ModelResponse, ProviderEvent
 from ._reasoning import ReasoningDetails, content_parts, reasoning_text
 from ._tool_calls import ToolCallAssembly
+from ._values import checked, count, member, string, token_usage
 from ._wire import MalformedAnswerError
 from ._wire_names import WireNames
 
 _CUT = frozenset({"length", "max_tokens", "model_length"})
 _WITHHELD = frozenset({"content_filter", "safety", "prohibited_content", "blocklist"})
 _CALLS = frozenset({"tool_calls", "function_call"})
-_MAX_TOKENS = 1 << 53
 _NOTHING: tuple[ProviderEvent, ...] = ()
 # About a third less than calling the class, on the one path that runs for every delta.
 _make_chunk: Callable[[dict[str, Any]], ChatChunk] = TypeAdapter(ChatChunk).validator.validate_python
@@ -74,13 +74,13 @@ class ChatAnswer:
             raise failure_of_event(event, model=self._asked_model)
         usage = event.get("usage")
         if usage:
-            self._usage = _checked(usage, dict, "usage")
+            self._usage = checked(usage, dict, "usage")
         choices = event.get("choices")
         choice = self._chosen(choices) if choices else None
         if choice is None:
             return _NOTHING
         if self._model is None:
-            self._model = _string(event.get("model"), "model") or self._asked_model
+            self._model = string(event.get("model"), "model") or self._asked_model
         reason = choice.get("finish_reason")
         if reason:
             self._reason = str(reason).lower()
@@ -95,7 +95,7 @@ class ChatAnswer:
         for choice in choices:
             if choice is None:
                 continue
-            index = _checked(choice, dict, "choice").get("index")
+            index = checked(choice, dict, "choice").get("index")
             if not self._begun:
                 self._begun, self._choice = True, index
             if index == self._choice:
@@ -113,7 +113,7 @@ class ChatAnswer:
         return events
 
     def _take_delta(self, delta: Any) -> Sequence[ProviderEvent]:
-        content = _checked(delta, dict, "delta").get("content")
+        content = checked(delta, dict, "delta").get("content")
         # Most deltas hold text and nothing else, or repeat the role beside it.
         if content.__class__ is str and len(delta) == 1 + ("role" in delta):
             if not self.complete and self._joiners is None:
@@ -128,7 +128,7 @@ class ChatAnswer:
         refusal = delta.get("refusal")
         if refusal:
             self._refused = True
-        text = _string(content, "content") + _string(refusal, "refusal")
+        text = string(content, "content") + string(refusal, "refusal")
         return [*self._text_event(text, thinking), *self._call_events(delta)]
 
     def _text_event(self, text: str, thinking: str) -> Sequence[ProviderEvent]:
@@ -144,13 +144,13 @@ class ChatAnswer:
         return (_make_chunk({"content": text}),)
 
     def _call_events(self, delta: dict[str, Any]) -> list[ProviderEvent]:
-        entries = _checked(delta.get("tool_calls") or [], list, "tool_calls")
+        entries = checked(delta.get("tool_calls") or [], list, "tool_calls")
         legacy = delta.get("function_call")
         if legacy:
             entries = [*entries, {"index": 0, "function": legacy}]
         started: list[ProviderEvent] = []
         for entry in entries:
-            name = self._calls.add(_checked(entry, dict, "tool call"))
+            name = self._calls.add(checked(entry, dict, "tool call"))
             if name is not None:
                 started.append(ToolCallStarted(self._names.real(name) or None))
         return started
@@ -211,7 +211,7 @@ def _as_delta(choice: Any) -> Any:
     """Give a whole choice the form of a delta; in a whole answer each call is an entry of its own."""
     if not isinstance(choice, dict):
         return choice
-    message = _checked(choice.get("message"), dict, "message")
+    message = checked(choice.get("message"), dict, "message")
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         labelled = [
@@ -221,39 +221,14 @@ def _as_delta(choice: Any) -> Any:
     return {**choice, "delta": message}
 
 
-def _checked(value: Any, kind: type, what: str) -> Any:
-    if not isinstance(value, kind):
-        raise MalformedAnswerError(f"{what} is {type(value).__name__}, not {kind.__name__}")
-    return value
-
-
-def _string(value: Any, what: str) -> str:
-    return "" if value is None else _checked(value, str, what)
-
-
 def _usage(usage: dict[str, Any] | None) -> LLMUsage | None:
     if usage is None:
         return None
-    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    if prompt is None and completion is None:
-        return None
-    total = _count(usage.get("total_tokens"))
-    cached = _count(_detail(usage, "prompt_tokens_details", "cached_tokens"))
-    return LLMUsage(
-        prompt_tokens=prompt or 0,
-        completion_tokens=completion or 0,
-        total_tokens=(prompt or 0) + (completion or 0) if total is None else total,
-        cached_tokens=_count(usage.get("prompt_cache_hit_tokens")) if cached is None else cached,
-        reasoning_tokens=_count(_detail(usage, "completion_tokens_details", "reasoning_tokens")),
+    cached = count(member(usage, "prompt_tokens_details", "cached_tokens"))
+    return token_usage(
+        prompt=usage.get("prompt_tokens"),
+        completion=usage.get("completion_tokens"),
+        total=usage.get("total_tokens"),
+        cached=usage.get("prompt_cache_hit_tokens") if cached is None else cached,
+        reasoning=member(usage, "completion_tokens_details", "reasoning_tokens"),
     )
-
-
-def _detail(usage: dict[str, Any], group: str, name: str) -> Any:
-    details = usage.get(group)
-    return details.get(name) if isinstance(details, dict) else None
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _MAX_TOKENS:
-        return None
-    return int(value)

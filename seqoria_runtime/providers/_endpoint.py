@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from seqoria_runtime._redaction import redact_url
+from seqoria_runtime._redaction import redact_mistyped_url
 from seqoria_runtime.models.errors import MissingCredentialsError
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -42,6 +42,13 @@ class Endpoint:
 
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
+
+    @property
+    def address(self) -> str:
+        """The host and port."""
+        parts = urlsplit(self.base_url)
+        port = "" if parts.port else ":443" if parts.scheme == "https" else ":80"
+        return parts.netloc + port
 
     def url(self, path: str) -> str:
         """Give the URL of a path below the base URL, whose query stays."""
@@ -83,7 +90,8 @@ def _checked_url(url: Any) -> SplitResult:
     except ValueError:
         usable = False
     if not usable or parts.fragment:
-        raise ValueError(f"'base_url' must be a URL such as 'https://host/v1', not {redact_url(url)!r}")
+        shown = redact_mistyped_url(url)
+        raise ValueError(f"'base_url' must be a URL such as 'https://host/v1', not {shown!r}")
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if _CREDENTIAL_PARAMETERS.search(name):
             raise ValueError(

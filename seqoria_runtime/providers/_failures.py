@@ -116,17 +116,18 @@ class ErrorDetails:
 
 @dataclass(frozen=True, slots=True)
 class HTTPFailure:
-    """What is known of a refused request beside its body."""
+    """What is known of a refused request beside its body; `url` is safe to show."""
 
     status: int
     model: str
     request_id: str | None = None
     retry_after: float | None = None
+    url: str = ""
 
     @classmethod
-    def of(cls, status: int, headers: Mapping[str, str], model: str) -> "HTTPFailure":
+    def of(cls, status: int, headers: Mapping[str, str], model: str, *, url: str = "") -> "HTTPFailure":
         """Read the headers, whose names are lower-case or looked up without regard to case."""
-        return cls(status, model, request_id(headers), parse_retry_after(headers, now=time.time()))
+        return cls(status, model, request_id(headers), parse_retry_after(headers, now=time.time()), url)
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
@@ -193,6 +194,9 @@ def failure_of_response(body: bytes, failure: HTTPFailure) -> LLMError:
     except (ValueError, RecursionError):
         details = ErrorDetails(message=text.strip())
     message = _safe(details.message) or f"HTTP {failure.status} {_phrase(failure.status)}".strip()
+    # Without a code, a wrong path is as likely as a model that the server does not have.
+    if failure.status == HTTPStatus.NOT_FOUND and failure.url and _coded_class(details) is None:
+        message += f" (HTTP 404 from {failure.url})"
     if failure.request_id is not None:
         message += f" (request_id={failure.request_id})"
     error = _error(details, failure.status, message, failure.model)
@@ -236,14 +240,19 @@ def _error(details: ErrorDetails, status: int | None, message: str, model: str) 
 
 
 def _class_of(details: ErrorDetails, status: int | None) -> type[LLMError]:
-    for word in (details.code, details.type, _inner_code(details.fields)):
-        if word in _BY_CODE:
-            return _BY_CODE[word]
+    coded = _coded_class(details)
+    if coded is not None:
+        return coded
     if details.param in _PROMPT_PARAMS:
         return ContextLengthExceededError
     if status is None:
         return _BY_TYPE.get(details.code) or _BY_TYPE.get(details.type, ServerError)
     return _BY_STATUS.get(status) or _class_of_range(status)
+
+
+def _coded_class(details: ErrorDetails) -> type[LLMError] | None:
+    words = (details.code, details.type, _inner_code(details.fields))
+    return next((_BY_CODE[word] for word in words if word in _BY_CODE), None)
 
 
 def _inner_code(fields: Mapping[str, Any]) -> str:

@@ -252,7 +252,9 @@ def _check_forms(forms: Sequence[str], backend: Backend) -> None:
         raise ValueError(f"'forms' must be a list of forms, not {forms!r}")
     for form in forms:
         if not form.isidentifier() or fails(form):
-            raise ValueError(f"a form is one of {', '.join(CANCELLATIONS)} or the name of an action, not {form!r}")
+            raise ValueError(
+                f"a form is one of {', '.join(CANCELLATIONS)} or the name of an action, not {form!r}"
+            )
     if "native" in forms and backend != "asyncio":
         raise ValueError("the form 'native' is asyncio's Task.cancel: trio has none")
 
@@ -260,4 +262,6 @@ def _check_forms(forms: Sequence[str], backend: Backend) -> None:
 def _require_actions(forms: Iterable[str], runs: Counter[str], missed: Counter[str]) -> None:
     for form in forms:
         if not is_own_form(form) and runs[form] and missed[form] == runs[form]:
-            raise ValueError(f"the scenario names no action {form!r}: it has to call interruption.on({form}=...)")
+            raise ValueError(
+                f"the scenario names no action {form!r}: it has to call interruption.on({form}=...)"
+            )

@@ -41,9 +41,7 @@ class Interruption:
     `faulty`, `provider`). `fired` tells whether it has been interrupted by now.
     """
 
-    def __init__(
-        self, site: Site | None, *, error: Callable[[], BaseException] = InjectedError
-    ) -> None:
+    def __init__(self, site: Site | None, *, error: Callable[[], BaseException] = InjectedError) -> None:
         self._site = site
         self._error = error
         self._counting = False

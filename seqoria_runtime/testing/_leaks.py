@@ -18,6 +18,7 @@ from seqoria_runtime.client import ClientStats
 from seqoria_runtime.execution import threads
 
 from ._deadlock import place
+from ._invariant import InvariantError
 from ._scripted_provider import ScriptedProvider
 
 _POOLS = ("AnyIO worker thread", "Trio thread ", "asyncio_", "ThreadPoolExecutor-")
@@ -25,7 +26,7 @@ _GRACE = 1.0
 _PROCESSES = Path("/proc")
 
 
-class LeakError(AssertionError):
+class LeakError(InvariantError):
     """Something outlived what made it; the text says what, one line each."""
 
 
@@ -100,11 +101,15 @@ def _of_client(client: HasStats) -> list[str]:
         f"{count} abandoned {'thread' if count == 1 else 'threads'} of {tool!r}, with the slot"
         for tool, count in stats.abandoned.items()
     )
-    held = stats.max_concurrency - stats.free_slots
-    told = sum(stats.running.values()) + sum(stats.abandoned.values())
-    if held > told:
-        found.append(f"{held - told} of {stats.max_concurrency} slots held by no call")
+    if lost := lost_slots(stats):
+        found.append(f"{lost} of {stats.max_concurrency} slots held by no call")
     return found
+
+
+def lost_slots(stats: ClientStats) -> int:
+    """How many slots are held by nothing that the figures tell of."""
+    held = stats.max_concurrency - stats.free_slots
+    return max(held - sum(stats.running.values()) - sum(stats.abandoned.values()), 0)
 
 
 def _of_provider(provider: ScriptedProvider) -> list[str]:
@@ -175,7 +180,9 @@ def _processes() -> dict[int, str]:
                 command = (_PROCESSES / pid / "cmdline").read_bytes()
             except OSError:
                 continue  # it has just ended
-            found[int(pid)] = command.replace(b"\0", b" ").decode(errors="replace").strip() or "(ended, not awaited)"
+            found[int(pid)] = (
+                command.replace(b"\0", b" ").decode(errors="replace").strip() or "(ended, not awaited)"
+            )
     return found
 
 

@@ -83,9 +83,7 @@ class ThreadWatch:
         self._since = 0.0
 
     def _running(self) -> tuple[threads.ThreadCall[Any], ...]:
-        return tuple(
-            call for call in threads.calls_in_threads(self._native_token) if not call.in_loop
-        )
+        return tuple(call for call in threads.calls_in_threads(self._native_token) if not call.in_loop)
 
     def _is_unsettled(self) -> bool:
         for number, waiting in tuple(self._in_foreign.items()):

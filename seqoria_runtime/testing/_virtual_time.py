@@ -82,7 +82,7 @@ def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitab
 
     @functools.wraps(async_fn)
     async def watched(*args: P.args, **kwargs: P.kwargs) -> T:
-        keeper = _current_keeper()
+        keeper = current_keeper()
         if keeper is None:
             return await async_fn(*args, **kwargs)
         reports: list[str] = []
@@ -124,12 +124,13 @@ def _nap() -> None:
     threading.Event().wait(0.001)
 
 
-def _current_keeper() -> "VirtualLoop | ClockKeeper | None":
+def current_keeper() -> "VirtualLoop | ClockKeeper | None":
+    """What keeps virtual time in the running event loop, or `None` where that runs in real time."""
     native: object = current_token().native_token
     if isinstance(native, VirtualLoop):
         return native
     if hasattr(native, "run_sync_soon"):
-        from ._virtual_clock import current_keeper
+        from . import _virtual_clock
 
-        return current_keeper()
+        return _virtual_clock.current_keeper()
     return None

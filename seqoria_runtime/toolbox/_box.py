@@ -97,7 +97,12 @@ class LocalToolbox:
         self, function: _Function, *, name: str | None = None, **options: Unpack[ToolOptions]
     ) -> _Function:
         """Register a function, method, partial or callable object, as `tool` does; give it back."""
-        self._register(function, own_name_of(function) if name is None else name, **options)
+        own = own_name_of(function) if name is None else name
+        unknown = sorted(options.keys() - ToolOptions.__annotations__.keys())
+        if unknown:
+            known = ", ".join(("name", *ToolOptions.__annotations__))
+            raise TypeError(f"Tool {own!r}: add() has no option {unknown[0]!r}; it has {known}")
+        self._register(function, own, **options)
         return function
 
     def _register(
@@ -113,9 +118,12 @@ class LocalToolbox:
         self._check_name(name)
         if description is not None and not isinstance(description, str):
             raise TypeError(f"Tool {name!r}: 'description' must be a string, not {description!r}")
-        hidden = _checks.names("server_populated", server_populated)
-        prerequisites = _checks.names("depends_on", depends_on)
-        seconds = None if timeout is None else _checks.positive_seconds("timeout", timeout)
+        try:
+            hidden = _checks.names("server_populated", server_populated)
+            prerequisites = _checks.names("depends_on", depends_on)
+            seconds = None if timeout is None else _checks.positive_seconds("timeout", timeout)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Tool {name!r}: {error}") from None
         signature = read(function, name)
         compiled = compile_signature(signature, name, hidden)
         self._tools[name] = FunctionTool(

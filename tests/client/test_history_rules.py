@@ -272,16 +272,13 @@ def test_a_turn_on_a_bad_history_adds_nothing() -> None:
 
 @pytest.mark.clause("C18")
 def test_a_turn_that_added_nothing_takes_its_own_user_message_back_and_no_other() -> None:
-    twin = UserMessage(content="q")
-    turn = Settling([twin], prompt=PROMPT)
-    turn.history.append({"role": "user", "content": "meanwhile"})
+    earlier, meanwhile = UserMessage(content="q"), UserMessage(content="q")
+    turn = Settling([earlier], prompt=PROMPT)
+    turn.history.append(meanwhile)
     turn.record.settle()
-    assert turn.history == [
-        {"role": "system", "content": PROMPT},
-        twin,
-        {"role": "user", "content": "meanwhile"},
-    ]
-    assert turn.history[1] is twin
+    assert turn.history == [{"role": "system", "content": PROMPT}, earlier, meanwhile]
+    assert turn.history[1] is earlier
+    assert turn.history[2] is meanwhile
     assert turn.settled == 1
 
 

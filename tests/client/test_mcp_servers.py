@@ -205,11 +205,12 @@ async def test_arguments_that_do_not_fit_settle_at_once_and_nothing_is_sent() ->
     }
     server.tool("t", inputSchema=schema)
     async with client_of(server) as client:
-        for arguments, said in [
+        complaints: list[tuple[Json, str]] = [
             ({}, "'n' is a required property"),
             ({"n": "many"}, "n: 'many' is not of type 'integer'"),
             ({"n": 1, "deep": {}}, "deep: 'x' is a required property"),
-        ]:
+        ]
+        for arguments, said in complaints:
             [outcome] = await client.run_tool_calls([request("t", **arguments)])
             assert isinstance(outcome, ToolCallError)
             assert outcome.kind == "invalid_arguments"
@@ -308,7 +309,9 @@ async def test_a_call_in_flight_fails_when_the_client_closes_and_the_history_can
     check_history(history)
     assert "may have taken effect" in history[-1].error
     async with client, client.chat("go on", history=history) as second:
-        assert [event async for event in second][-1].content == "again"
+        answer = [event async for event in second][-1]
+        assert isinstance(answer, AssistantMessage)
+        assert answer.content == "again"
 
 
 @pytest.mark.clause("C108")

@@ -3,10 +3,12 @@
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
 from seqoria_runtime.models import ToolCallError, ToolCallRequest, ToolCallRequestList, ToolCallResult
+from seqoria_runtime.testing import run_on_both
 from tests.support.batches import Lab, assert_idle, error_of, request, results
 
 
@@ -239,6 +241,32 @@ async def test_there_is_no_timeout_unless_one_is_set(lab: Lab) -> None:
     assert results(await lab.run(request("work", seconds=1e6, tag="done"))) == ["done"]
 
 
+@pytest.mark.clause("C44")
+@pytest.mark.parametrize(
+    ("source", "tool", "told"),
+    [(3, 0, "the tool itself had not started"), (1, 1.5, "it may have taken effect"), (1, 0.5, None)],
+)
+async def test_the_timeout_covers_the_search_for_hidden_values_and_the_tool_together(
+    lab: Lab, source: float, tool: float, told: str | None
+) -> None:
+    async def find_user() -> str:
+        await anyio.sleep(source)
+        return "u1"
+
+    @lab.tools.tool(server_populated=["user"])
+    async def greet(user: str) -> str:
+        await anyio.sleep(tool)
+        return user
+
+    options = {"tool_timeout": 2, "param_registry": {"user": find_user}}
+    [outcome] = await lab.run(request("greet"), **options)
+    if told is None:
+        assert results([outcome]) == ["u1"]
+    else:
+        assert error_of(outcome).error == f"Tool 'greet' timed out after 2s; {told}"
+        assert anyio.current_time() == 2
+
+
 @pytest.mark.clause("C50")
 async def test_the_same_arguments_twice_are_two_executions(lab: Lab) -> None:
     outcomes = await lab.run(request("work", tag="same"), request("work", tag="same"))
@@ -389,3 +417,61 @@ async def test_a_batch_of_tools_that_never_suspend_can_be_cancelled(lab: Lab) ->
         assert scope.cancelled_caught
         assert_idle(client)
     assert ran < 200
+
+
+@pytest.mark.clause("C6")
+@pytest.mark.case("M1")
+def test_both_backends_give_the_same_outcomes_in_the_same_order_at_the_same_times() -> None:
+    async def everything() -> list[Any]:
+        lab = Lab()
+        lab.add("work")
+        lab.add("hasty", timeout=0.75)
+        lab.add("after", depends_on=["work", "hasty"])
+
+        @lab.tools.tool()
+        def in_thread() -> str:
+            return anyio.from_thread.run(give, "from a thread")
+
+        @lab.tools.tool(server_populated=["user"])
+        async def greet(user: str) -> str:
+            return await give(user)
+
+        @lab.tools.tool()
+        async def crash() -> None:
+            raise BaseException("crashed")
+
+        async def give(value: str) -> str:
+            await anyio.sleep(0.25)
+            return value
+
+        calls = [
+            request("after", seconds=1, tag="never"),
+            request("work", seconds=1, tag="work"),
+            request("hasty", seconds=9),
+            request("in_thread"),
+            request("greet"),
+            request("crash"),
+            request("nobody"),
+            request("work", seconds=2, ok=False),
+        ]
+        seen: list[Any] = []
+        options = {"max_concurrency": 6, "param_registry": {"user": lambda: "u1"}}
+        async with lab.client(**options) as client, client.run_call_stream(calls) as stream:
+            async for call, outcome in stream:
+                assert call.id == outcome.tool_call_id
+                seen.append((anyio.current_time(), call.name, *results([outcome])))
+            assert_idle(client)
+        return sorted(seen)
+
+    on_asyncio, on_trio = run_on_both(everything)
+    assert on_asyncio == on_trio
+    assert [text for _, _, text in on_asyncio] == [
+        "[failed]",
+        "[unknown_tool]",
+        "u1",
+        "from a thread",
+        "[timed_out]",
+        "work",
+        "[skipped]",
+        "[failed]",
+    ]

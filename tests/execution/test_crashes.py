@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -558,6 +558,15 @@ def test_the_end_of_the_loop_ends_a_batch_that_nobody_waits_for(limit: int) -> N
     assert_idle(clients[0])
 
 
+@pytest.fixture
+def ctrl_c_interrupts() -> Iterator[None]:
+    """Where the tests run in the background, the signal may be ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("ctrl_c_interrupts")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("suspends", [False, True])
 @pytest.mark.parametrize("beside", [0, 3])

@@ -18,8 +18,8 @@ from tests.support.mcp_hubs import running_hub
 
 NOT_SENT = RequestFailed("could not be reached", ran=False)
 MAY_HAVE_RUN = RequestFailed("was lost", ran=True)
-REFUSED = RequestFailed("answered HTTP 403", ran=False, transport=False, status=403)
-BUSY = RequestFailed("answered HTTP 429", ran=False, transport=False, status=429, retry_after=7.0)
+REFUSED = RequestFailed("answered HTTP 403", ran=False, about="refusal", status=403)
+BUSY = RequestFailed("answered HTTP 429", ran=False, about="refusal", status=429, retry_after=7.0)
 ANSWERED = MCPError(-32602, "no")
 
 
@@ -176,7 +176,7 @@ async def test_timeouts_count_and_other_cancellations_do_not() -> None:
 @pytest.mark.clause("C106")
 async def test_a_header_function_that_fails_says_nothing_of_the_server() -> None:
     scripted = Scripted()
-    await scripted.fail(5, RequestFailed("was not asked", ran=False, transport=False))
+    await scripted.fail(5, RequestFailed("was not asked", ran=False, about="caller"))
     assert scripted.breaker.state(anyio.current_time()) == "closed"
 
 

@@ -48,7 +48,10 @@ def test_the_model_that_answered_is_named() -> None:
     assert Messages.read_whole(whole(model=None)).message.model == "m"
 
 
-@pytest.mark.parametrize("begun", [Messages().start(), Messages().text("")])
+@pytest.mark.parametrize(
+    "begun",
+    [Messages().start(), Messages().text(""), Messages().event({"type": "message_delta", "delta": {}})],
+)
 def test_an_answer_that_has_begun_may_end_without_a_reason(begun: Messages) -> None:
     message = begun.event({"type": "message_stop"}).read().message
     assert (message.content, message.finish_reason) == ("", None)
@@ -87,6 +90,17 @@ def test_fields_of_a_call_that_go_back_are_kept_at_its_place() -> None:
     assert read.beside.blocks == [{"type": "tool_call", "index": 0, "caller": caller}]
 
 
+def test_what_belongs_to_no_block_and_an_empty_signature_change_nothing() -> None:
+    answer = Messages().start()
+    for delta in ({"type": "signature_delta", "signature": "a"}, {"type": "citations_delta", "citation": {}}):
+        answer.event({"type": "content_block_delta", "index": 5, "delta": delta})
+    answer.open({"type": "thinking", "thinking": "", "signature": "a"}).delta(
+        type="thinking_delta", thinking="hm"
+    )
+    message = answer.delta(type="signature_delta", signature="").close().end().read().message
+    assert message.blocks == [{"type": "thinking", "thinking": "hm", "signature": "a"}]
+
+
 def test_a_second_block_of_reasoning_stands_apart() -> None:
     read = Messages().start().thinking("One.", signature="a").thinking("Two.", signature="b").end().read()
     assert read.thinking == read.message.thinking == "One.\n\nTwo."
@@ -105,16 +119,12 @@ def test_what_servers_leave_out_is_not_missed() -> None:
     message = answer.event({"type": "message_stop"}).read().message
     assert (message.content, message.model, message.usage) == ("Hi", "m", None)
     answer = Messages().start()
-    for kind, fields in [
-        (
-            "content_block_start",
-            {"index": [], "content_block": {"type": "tool_use", "id": "x", "name": "add"}},
-        ),
-        ("content_block_delta", {"delta": {"type": "input_json_delta", "partial_json": '{"a":'}}),
-        ("content_block_delta", {"delta": {"type": "input_json_delta", "partial_json": "1}"}}),
-        ("content_block_stop", {}),
-    ]:
-        answer.event({"type": kind, **fields})
+    block = {"type": "tool_use", "id": "x", "name": "add"}
+    answer.event({"type": "content_block_start", "index": [], "content_block": block})
+    for piece in ('{"a":', "1}"):
+        delta = {"type": "input_json_delta", "partial_json": piece}
+        answer.event({"type": "content_block_delta", "delta": delta})
+    answer.event({"type": "content_block_stop"})
     assert answer.end("calls").read().calls == [("add", {"a": 1})]
 
 

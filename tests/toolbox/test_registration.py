@@ -203,10 +203,10 @@ def test_what_cannot_be_a_tool_is_refused_by_name_and_nothing_is_registered(
     ("options", "error", "message"),
     [
         ({"server_populated": ["c", "d"]}, ValueError, "Unknown server-populated parameters: c, d .*'it'"),
-        ({"server_populated": "ab"}, TypeError, "'server_populated' must be a collection of names"),
-        ({"depends_on": "ab"}, TypeError, "'depends_on' must be a collection of names"),
-        ({"depends_on": [1]}, TypeError, "'depends_on' must hold non-empty names"),
-        ({"timeout": 0}, ValueError, "'timeout'"),
+        ({"server_populated": "ab"}, TypeError, "'it': 'server_populated' must be a collection of names"),
+        ({"depends_on": "ab"}, TypeError, "'it': 'depends_on' must be a collection of names"),
+        ({"depends_on": [1]}, TypeError, "'it': 'depends_on' must hold non-empty names"),
+        ({"timeout": 0}, ValueError, "'it': 'timeout' must be a positive"),
         ({"timeout": True}, ValueError, "'timeout'"),
         ({"timeout": math.inf}, ValueError, "'timeout'"),
         ({"description": 3}, TypeError, "'it': 'description' must be a string, not 3"),
@@ -214,7 +214,11 @@ def test_what_cannot_be_a_tool_is_refused_by_name_and_nothing_is_registered(
         ({"name": "a b"}, ValueError, "not 'a b'"),
         ({"name": 3}, ValueError, "not 3"),
         ({"name": "x" * 65}, ValueError, "1 to 64 letters"),
-        ({"retries": 3}, TypeError, "retries"),
+        (
+            {"retries": 3},
+            TypeError,
+            r"'it': add\(\) has no option 'retries'; it has name, description, .*timeout",
+        ),
     ],
 )
 def test_wrong_options_are_refused_by_name_and_nothing_is_registered(

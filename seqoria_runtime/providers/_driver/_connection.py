@@ -79,13 +79,13 @@ class _Body(httpx.AsyncByteStream):
         return self._body
 
 
-def error_of(error: Exception, provider: str) -> LLMError:
-    """Make the error for one that httpx raised; the words are safe to show."""
+def error_of(error: Exception, provider: str, address: str) -> LLMError:
+    """Make the error for one that httpx raised at this host and port; the words are safe to show."""
     if isinstance(error, httpx.TimeoutException):
-        return ProviderTimeoutError("Request timed out", provider=provider)
+        return ProviderTimeoutError(f"Request timed out ({address})", provider=provider)
     words = redact(str(error)) or type(error).__name__
     if isinstance(error, httpx.TransportError):
-        return ProviderConnectionError(f"Connection error: {words}", provider=provider)
+        return ProviderConnectionError(f"Connection error: {words} ({address})", provider=provider)
     if isinstance(error, httpx.DecodingError):
         return ProviderProtocolError(f"malformed response: {words}", provider=provider)
     return LLMError(f"An unexpected {provider} error occurred: {words}", provider=provider)

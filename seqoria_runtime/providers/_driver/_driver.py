@@ -87,12 +87,13 @@ class HTTPDriver:
 
     async def _open(self, exchange: Exchange) -> Reading:
         client = self._client()
+        address = self._connection.endpoint.address
         try:
             request = self._connection.request(client, exchange.path, exchange.body)
             response = await send(client, request)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise error_of(error, self._provider) from safe_cause(error)
-        reading = Reading(response, exchange, self._provider)
+            raise error_of(error, self._provider, address) from safe_cause(error)
+        reading = Reading(response, exchange, self._provider, address)
         if not response.is_success:
             raise await reading.refusal()
         return reading

@@ -7,7 +7,8 @@ from functools import partial
 import anyio
 import httpx
 
-from seqoria_runtime.models.errors import LLMError
+from seqoria_runtime._redaction import bounded, redact, redact_url
+from seqoria_runtime.models.errors import LLMError, ProviderProtocolError
 from seqoria_runtime.providers._failures import HTTPFailure, failure_of_response, request_id, safe_cause
 from seqoria_runtime.providers._protocol import ModelResponse, ProviderEvent
 from seqoria_runtime.providers._unpacking import Unpack, unpacker
@@ -15,6 +16,7 @@ from seqoria_runtime.providers._wire import Decoder, Exchange
 
 from ._connection import error_of
 
+_ANSWER_TYPES = {"", "text/event-stream", "application/json", "application/x-ndjson"}
 _MAX_ERROR_BODY = 64 * 1024
 _ERROR_BODY_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
@@ -28,11 +30,12 @@ _MAX_UNWOUND = 64
 class Reading:
     """One response and its decoder; owned by the call that opened it."""
 
-    def __init__(self, response: httpx.Response, exchange: Exchange, provider: str) -> None:
+    def __init__(self, response: httpx.Response, exchange: Exchange, provider: str, address: str) -> None:
         self.first: Sequence[ProviderEvent] = ()
         self._response = response
         self._exchange = exchange
         self._provider = provider
+        self._address = address
         self._decoder: Decoder = exchange.decoder(response.headers.get("content-type", ""))
         self._parts = aiter(response.stream)  # type: ignore[arg-type]  # an asynchronous client's
         unpack = unpacker(response.headers.get("content-encoding", ""))
@@ -57,7 +60,7 @@ class Reading:
         except StopAsyncIteration:
             return self._end()
         except httpx.HTTPError as error:
-            raise self._labelled(error_of(error, self._provider)) from safe_cause(error)
+            raise self._labelled(error_of(error, self._provider, self._address)) from safe_cause(error)
         return await self._read_tail()
 
     def _end(self) -> Sequence[ProviderEvent] | None:
@@ -90,9 +93,19 @@ class Reading:
         try:
             self._final = self._final or self._decoder.finish()
         except LLMError as error:
-            self._labelled(error)
-            raise
+            told = self._labelled(self._with_content_type(error))
+            if told is error:
+                raise
+            raise told from error
         return self._final
+
+    def _with_content_type(self, error: LLMError) -> LLMError:
+        """Name the type of an unusable answer that is none of an API, such as a web page."""
+        content_type = self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not isinstance(error, ProviderProtocolError) or content_type in _ANSWER_TYPES:
+            return error
+        shown = bounded(redact(content_type), 100)
+        return ProviderProtocolError(f"{error} (its content type is {shown!r}: check the base URL)")
 
     async def refusal(self) -> LLMError:
         """Read the error that a response without success holds, as far as it comes soon, and close it."""
@@ -103,7 +116,9 @@ class Reading:
                     body += await self._next()
         finally:
             await self.aclose()
-        failure = HTTPFailure.of(self._response.status_code, self._response.headers, self._exchange.model)
+        response = self._response
+        url = redact_url(str(response.request.url))
+        failure = HTTPFailure.of(response.status_code, response.headers, self._exchange.model, url=url)
         return self._labelled(failure_of_response(body[:_MAX_ERROR_BODY], failure))
 
     def _labelled(self, error: LLMError) -> LLMError:

@@ -1,20 +1,22 @@
-"""Owns an event loop that runs only while it is asked to: for one call, and stands still in between."""
+"""Owns the main task of an event loop that runs only while it has a job, and stands still in between.
 
-import queue
+`_asyncio_pump` and `_trio_pump` own the loops.
+"""
+
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from anyio import Event
+from anyio import CancelScope, Event
 
-from .._schedule import FixedSchedule, Schedule
-from .._scheduled import conducted_backend, schedules_problem
-from .._virtual_time import Backend, fail_on_deadlock, virtual_backend
+from .._deadlock import VirtualTimeDeadlock
+from .._schedule import Schedule
+from .._virtual_time import Backend, current_keeper, virtual_backend
 
-Job = Callable[[], Awaitable[Any]]
+Job: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 class Pump(Protocol):
-    """An event loop with one main task, in which all calls run, one after another."""
+    """An event loop with one main task, in which all jobs run, one after another."""
 
     def run(self, job: Job) -> Any:
         """Run `job()` in the main task, and the other tasks beside it; give or raise what it does."""
@@ -24,47 +26,79 @@ class Pump(Protocol):
 
 
 class MainTask:
-    """What the main task of a pump does: one job after another, until it is told to end."""
+    """What the main task does: one job after another, until it is told to end."""
 
     def __init__(self) -> None:
         self._job: Job | None = None
-        self._wake = Event()
+        self._wake: Event | None = None
         self._result: Any = None
         self._error: BaseException | None = None
-        self.done = False
+        self._scope: CancelScope | None = None
+        self._deadlock: str | None = None
+        self.waits = False
+        """Whether it has nothing to do, and the loop can stand still."""
 
     def give(self, job: Job | None) -> None:
-        """Have it do a job, or end; called while the loop stands still."""
+        """Have it do a job, or end if there is none; called while the loop stands still."""
+        assert self._wake is not None
         self._job = job
-        self.done = False
+        self.waits = False
         self._wake.set()
 
     def take(self) -> Any:
-        """What the last job came to."""
+        """What the last job gave, or raised."""
         result, error = self._result, self._error
         self._result = self._error = None
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error
-        return result
+        if error is None:
+            return result
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
-    async def serve(self, on_done: Callable[[], None]) -> None:
-        """Be the main task; `on_done` is called when a job is done."""
-        while True:
-            await self._wake.wait()
-            self._wake = Event()
-            job = self._job
-            if job is None:
-                return
-            try:
-                self._result = await fail_on_deadlock(job)()
-            except BaseException as exc:  # noqa: BLE001 - it is raised where the job came from
-                self._error = exc
-            self.done = True
-            on_done()
+    async def serve(self, on_waiting: Callable[[], None] = lambda: None) -> None:
+        """Be the main task; `on_waiting` is called each time at which it has nothing to do."""
+        # One scope around all jobs: what a job enters another one may leave.
+        with CancelScope() as scope:
+            self._scope = scope
+            while True:
+                self._wake = Event()
+                self.waits = True
+                on_waiting()
+                with CancelScope(shield=True):  # a job may have left a scope that is cancelled
+                    await self._wake.wait()
+                if self._job is None:
+                    return
+                await self._do(self._job)
+
+    async def _do(self, job: Job) -> None:
+        keeper = current_keeper()
+        assert keeper is not None
+        keeper.on_deadlock = self._stop
+        try:
+            self._result = await job()
+        except BaseException as exc:  # noqa: BLE001 - it is raised where the job came from
+            self._error = exc
+        finally:
+            keeper.on_deadlock = None
+        if self._deadlock is not None:
+            error = VirtualTimeDeadlock(self._deadlock)
+            error.__cause__ = self._error if isinstance(self._error, Exception) else None
+            self._error = error
+
+    def _stop(self, report: str) -> None:
+        self._deadlock = report
+        assert self._scope is not None
+        self._scope.cancel("deadlock in virtual time")
 
 
-def start_pump(backend: Backend, schedule: Schedule | None) -> Pump:
-    """An event loop in virtual time, in the order of a schedule if there is one."""
+def start_pump(backend: Backend, schedule: Schedule | None = None) -> Pump:
+    """An event loop in virtual time, whose tasks go in the order of the schedule, if there is one."""
+    _, options = virtual_backend(backend, schedule=schedule)
+    if backend == "asyncio":
+        from ._asyncio_pump import AsyncioPump
+
+        return AsyncioPump(options["loop_factory"])
+    from ._trio_pump import TrioPump
+
+    return TrioPump(options)

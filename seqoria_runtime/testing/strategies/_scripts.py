@@ -35,10 +35,13 @@ def provider_scripts(
     reply may be a failure, before or after its first output.
     """
     requested = batches(toolbox, max_calls=max_calls, invalid=invalid)
-    answer = _ANSWERS.flatmap(lambda reply: st.just(reply) | _broken(reply)) if failing else _ANSWERS
-    return st.builds(
-        lambda rounds, last: [*rounds, last], st.lists(_round(requested), max_size=max_rounds), answer
-    )
+    return _scripts(st.lists(_round(requested), max_size=max_rounds), failing)
+
+
+@st.composite
+def _scripts(draw: st.DrawFn, rounds: st.SearchStrategy[list[Reply]], failing: bool) -> list[Reply]:
+    replies, answer = draw(rounds), draw(_ANSWERS)
+    return [*replies, draw(_broken(answer)) if failing and draw(st.booleans()) else answer]
 
 
 @st.composite

@@ -1,0 +1,201 @@
+"""Owns the pytest plugin of the testing kit: its markers, its fixtures and `--replay`.
+
+Loads nothing of the kit before a test uses it, and leaves all other tests alone.
+"""
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+if TYPE_CHECKING:
+    from seqoria_runtime.testing import Backend, Interruption
+
+VIRTUAL_TIME = "virtual_time"
+EXPLORE = "explore"
+CANCEL = "cancel_everywhere"
+FAIL = "fail_everywhere"
+
+_BACKEND = "anyio_backend"
+_BACKENDS = ("asyncio", "trio")
+_MARKERS = {
+    VIRTUAL_TIME: "(backends=('asyncio', 'trio')): run the asynchronous test in virtual time, on each",
+    EXPLORE: "(schedules=100, backends=..., ...): run it in many orders of its tasks; options of `explore`",
+    CANCEL: "(backends=..., ...): cancel it at each of its steps; options of `cancel_everywhere`",
+    FAIL: "(backends=..., ...): fail it at each place that it passes; options of `fail_everywhere`",
+}
+_USES = pytest.mark.usefixtures(_BACKEND).mark
+_DEFAULT_SCHEDULES = 100
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("seqoria_runtime")
+    with suppress(ValueError):  # another plugin has an option of this name: then ours is not there
+        group.addoption(
+            "--replay",
+            metavar="TOKEN",
+            default=None,
+            help="run tests that are explored or interrupted just once, as the token of a failure says",
+        )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, text in _MARKERS.items():
+        config.addinivalue_line("markers", f"{name}{text}")
+
+
+@pytest.fixture(params=_BACKENDS)
+def virtual_time_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """asyncio, then trio, in virtual time, as the `anyio_backend` fixture takes them; new for each test."""
+    from seqoria_runtime.testing import virtual_backend
+
+    return virtual_backend(request.param)
+
+
+@pytest.fixture
+def interruption() -> "Interruption":
+    """What interrupts a test marked `cancel_everywhere` or `fail_everywhere`; nothing in any other."""
+    from seqoria_runtime.testing import Interruption
+
+    return Interruption(None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: Any) -> None:
+    if not collector.istestfunction(obj, name):
+        return
+    own = list(getattr(obj, "pytestmark", ()))
+    mark = next((mark for mark in (*own, *collector.iter_markers()) if mark.name in _MARKERS), None)
+    if mark is not None and _USES not in own:  # a function may be collected for several classes
+        backends = mark.kwargs.get("backends", _BACKENDS)
+        # anyio's plugin runs asynchronous tests, and their fixtures, that use this one.
+        pytest.mark.usefixtures(_BACKEND)(obj)
+        pytest.mark.parametrize(_BACKEND, backends, scope="function")(obj)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    mark = _mark_of(item)
+    if mark is None or mark.name != VIRTUAL_TIME or not isinstance(item, pytest.Function):
+        return
+    from seqoria_runtime.testing import virtual_backend
+
+    # Made here, since it holds a clock that no other test may have used.
+    item.callspec.params[_BACKEND] = virtual_backend(_name(item))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    mark = _mark_of(pyfuncitem)
+    if mark is not None:
+        _prepare(pyfuncitem, mark)
+    return (yield)
+
+
+def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
+    test = item.obj
+    given = getattr(test, "hypothesis", None)
+    inner = given.inner_test if given is not None else test
+    if hasattr(inner, "_anyio_original_func"):  # a property, on its second backend
+        return
+    if not inspect.iscoroutinefunction(inner):
+        raise TypeError(f"{item.name} is marked {mark.name!r}, but is no asynchronous function")
+    if mark.name != VIRTUAL_TIME:
+        if given is not None:
+            raise TypeError(f"{item.name}: draw from schedules() instead of marking a property {mark.name!r}")
+        item.obj = _scenario_runner(item, mark)
+        return
+    from seqoria_runtime.testing import fail_on_deadlock
+
+    if given is None:
+        item.obj = fail_on_deadlock(test)
+    else:
+        given.inner_test = fail_on_deadlock(inner)
+
+
+def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., None]:
+    """A synchronous test that explores the asynchronous one, or replays one run of it."""
+    test: Callable[..., Awaitable[Any]] = item.obj
+    options = {name: value for name, value in mark.kwargs.items() if name != "backends"}
+    token = item.config.getoption("--replay", None)
+    backend = _name(item)
+
+    # Not `wraps`: pytest and anyio look through it, and would see a coroutine function again.
+    def run(**arguments: Any) -> None:
+        if mark.name == EXPLORE:
+            _explore(functools.partial(test, **arguments), backend, options, token)
+        else:
+            _interrupt(mark.name, test, arguments, backend, options, token)
+
+    @functools.wraps(run)
+    def noted(**arguments: Any) -> None:
+        from seqoria_runtime.testing import ScheduleFailure
+
+        try:
+            run(**arguments)
+        except ScheduleFailure as failure:
+            failure.add_note(f"replay it with: pytest '{item.nodeid}' --replay '{failure.token}'")
+            raise
+
+    return noted
+
+
+def _explore(
+    scenario: Callable[[], Awaitable[Any]], backend: "Backend", options: dict[str, Any], token: str | None
+) -> None:
+    from seqoria_runtime.testing import explore, replay
+
+    if token is None:
+        explore(scenario, backend=backend, **{"schedules": _DEFAULT_SCHEDULES, **options})
+    elif _is_for(token, backend, interrupted=False):
+        replay(scenario, token)
+
+
+def _interrupt(
+    name: str,
+    test: Callable[..., Awaitable[Any]],
+    arguments: dict[str, Any],
+    backend: "Backend",
+    options: dict[str, Any],
+    token: str | None,
+) -> None:
+    from seqoria_runtime import testing
+
+    async def scenario(interruption: "Interruption") -> Any:
+        if "interruption" in arguments:
+            return await test(**{**arguments, "interruption": interruption})
+        async with interruption.region():
+            return await test(**arguments)
+
+    if token is not None:
+        if _is_for(token, backend, interrupted=True):
+            kept = {key: value for key, value in options.items() if key in {"checks", "errors"}}
+            testing.replay_interruption(scenario, token, **kept)
+        return
+    go_through = testing.cancel_everywhere if name == CANCEL else testing.fail_everywhere
+    go_through(scenario, backend=backend, **options)
+
+
+def _is_for(token: str, backend: str, *, interrupted: bool) -> bool:
+    """Skip where a token is not for tests of this kind, on this backend."""
+    from seqoria_runtime.testing._token import Token
+
+    read = Token.read(token)
+    if read.backend != backend:
+        pytest.skip(f"the token {token!r} is one of {read.backend}")
+    if (read.site is not None) is not interrupted:
+        pytest.skip(f"the token {token!r} is one of another kind of test")
+    return True
+
+
+def _mark_of(node: pytest.Item) -> pytest.Mark | None:
+    """The nearest of the kit's markers that a test has."""
+    return next((mark for mark in node.iter_markers() if mark.name in _MARKERS), None)
+
+
+def _name(item: pytest.Function) -> "Backend":
+    value: Any = item.callspec.params[_BACKEND]
+    return cast("Backend", value if isinstance(value, str) else value[0])

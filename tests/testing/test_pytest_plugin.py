@@ -1,0 +1,195 @@
+"""The pytest plugin, in runs of pytest of their own."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = """
+import anyio
+import pytest
+from hypothesis import given, strategies as st
+
+from seqoria_runtime.testing import InjectedError
+
+
+@pytest.fixture
+async def started():
+    return anyio.current_time()
+
+
+@pytest.mark.virtual_time
+async def test_an_hour(started):
+    await anyio.sleep(3600)
+    assert anyio.current_time() == started + 3600
+
+
+@pytest.mark.virtual_time(backends=["trio"])
+@given(st.integers(1, 5))
+async def test_a_property(hours):
+    await anyio.sleep(3600 * hours)
+
+
+@pytest.mark.virtual_time
+async def test_a_deadlock():
+    await anyio.Event().wait()
+
+
+def test_a_plain_one():
+    pass
+
+
+async def both(work):
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        group.start_soon(work)
+
+
+@pytest.mark.explore(schedules=50, seed=1)
+async def test_an_order_that_loses_an_update():
+    total = 0
+
+    async def add():
+        nonlocal total
+        seen = total
+        await anyio.lowlevel.checkpoint()
+        total = seen + 1
+
+    await both(add)
+    assert total == 2
+
+
+@pytest.mark.explore(schedules=20)
+async def test_an_order_that_does_not_matter():
+    await both(anyio.lowlevel.checkpoint)
+
+
+@pytest.mark.cancel_everywhere
+async def test_a_slot_that_is_lost():
+    free = 1
+    free -= 1
+    try:
+        await anyio.sleep(1)
+    except Exception:
+        pass
+    finally:
+        free += 1
+
+
+@pytest.mark.cancel_everywhere(forms=["scope"])
+async def test_a_slot_that_is_lost_with_a_region(interruption):
+    free = 1
+    async with interruption.region():
+        free -= 1
+        await anyio.sleep(1)
+        free += 1
+    assert free == 1
+
+
+@pytest.mark.fail_everywhere
+async def test_a_failure_that_is_told(interruption):
+    with pytest.raises(InjectedError) if interruption.form else anyio.CancelScope():
+        interruption.passing("the only place")
+"""
+
+CONFTEST = """
+import pytest
+
+
+@pytest.fixture
+def anyio_backend(virtual_time_backend):
+    return virtual_time_backend
+"""
+
+WHOLE_SUITE = """
+import anyio
+
+
+async def test_a_day():
+    await anyio.sleep(24 * 3600)
+"""
+
+
+def run(folder: Path, *arguments: str) -> str:
+    """What pytest says in a folder, with the plugin and anyio's."""
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plugins = ["-p", "anyio", "-p", "seqoria_runtime._pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", "-W", "error", "--strict-markers", "-rA", *plugins, *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def ended(output: str) -> dict[str, str]:
+    """How each test ended, by its name without its module."""
+    return {
+        name: result
+        for result, name in re.findall(r"^(PASSED|FAILED|SKIPPED|ERROR) \S+::(\S+)", output, re.MULTILINE)
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "test_marked.py").write_text(TESTS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def output(folder: Path) -> str:
+    return run(folder)
+
+
+@pytest.mark.clause("C120")
+def test_marked_tests_run_on_both_backends_as_their_markers_say(output: str) -> None:
+    passed = {name for name, result in ended(output).items() if result == "PASSED"}
+    both = ["an_hour", "an_order_that_does_not_matter", "a_slot_that_is_lost", "a_failure_that_is_told"]
+    assert passed == {f"test_{name}[{backend}]" for name in both for backend in ("asyncio", "trio")} | {
+        "test_a_property[trio]",
+        "test_a_plain_one",
+    }, output
+
+
+def test_a_deadlock_in_virtual_time_is_told_with_the_place(output: str) -> None:
+    assert ended(output)["test_a_deadlock[trio]"] == "FAILED"
+    assert "VirtualTimeDeadlock: no timer and no thread can wake the tasks any more" in output
+
+
+@pytest.mark.clause("C120")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_failing_order_tells_how_to_replay_it_and_does_so(folder: Path, output: str, backend: str) -> None:
+    name = f"test_an_order_that_loses_an_update[{backend}]"
+    assert ended(output)[name] == "FAILED"
+    command = re.search(
+        rf"replay it with: pytest 'test_marked.py::{re.escape(name)}' --replay '(\S+)'", output
+    )
+    assert command is not None, output
+    again = run(folder, f"test_marked.py::{name}", "--replay", command[1])
+    assert ended(again) == {name: "FAILED"}
+    assert "assert 1 == 2" in again
+
+
+def test_a_lost_slot_is_found_by_cancelling_everywhere_and_replayed(folder: Path, output: str) -> None:
+    name = "test_a_slot_that_is_lost_with_a_region[trio]"
+    command = re.search(rf"pytest 'test_marked.py::{re.escape(name)}' --replay '(\S+)'", output)
+    assert command is not None, output
+    again = run(folder, "-k", "with_a_region", "--replay", command[1])
+    assert "assert 0 == 1" in again
+    assert "1 failed, 1 skipped" in again
+
+
+def test_a_fixture_puts_a_whole_suite_into_virtual_time(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_whole.py").write_text(WHOLE_SUITE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\n")
+    assert set(ended(run(tmp_path))) == {"test_a_day[asyncio]", "test_a_day[trio]"}
+
+
+def test_the_plugin_loads_nothing_of_the_kit_by_itself() -> None:
+    program = "import sys, seqoria_runtime._pytest_plugin; print('seqoria_runtime.testing' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
