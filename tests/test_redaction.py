@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime._redaction import bounded, redact, redact_url
+from seqoria_runtime._redaction import bounded, redact, redact_mistyped_url, redact_url
 
 SECRET = "hunter2-XyZ9"
 
@@ -128,6 +128,34 @@ def test_long_text_of_any_kind_is_done_with_in_one_go(piece: str) -> None:
 def test_a_url_may_be_redacted_alone() -> None:
     assert redact_url("https://u:p@h/v1?k=v") == "https://[REDACTED]@h/v1?k=[REDACTED]"
     assert redact_url("not a url") == "[REDACTED URL]"
+
+
+@pytest.mark.clause("C96")
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("127.0.0.1:18090/v1", "127.0.0.1:18090/v1"),
+        ("localhost:8080", "localhost:8080"),
+        ("api.example.org/v1?key=abc", "api.example.org/v1?[REDACTED]"),
+        ("user:p/w@h:80/v1", "[REDACTED]@h:80/v1"),
+        ("http:/u:p@h.example/v1#t", "[REDACTED]@h.example/v1#[REDACTED]"),
+        ("http:/127.0.0.1/v1", "http:/127.0.0.1/v1"),
+        ("ftp://u:p@h/x", "ftp://[REDACTED]@h/x"),
+        ("http://h:notaport/x", "[REDACTED URL]"),
+        ("h:1/x?a=p@host", "[REDACTED URL]"),
+        ("nonsense", "[REDACTED URL]"),
+        ("0a1b2c.d3e4f5", "[REDACTED URL]"),
+        ("sk-abcd1234efgh5678:80/x", "[REDACTED]:80/x"),
+        ("", "[REDACTED URL]"),
+    ],
+)
+def test_a_mistyped_url_shows_its_host_and_path(typed: str, shown: str) -> None:
+    assert redact_mistyped_url(typed) == shown
+
+
+@given(st.text(max_size=80))
+def test_any_text_can_be_a_mistyped_url(text: str) -> None:
+    assert redact_mistyped_url(text)
 
 
 def test_bounded_text_is_cut_with_a_mark() -> None:

@@ -18,6 +18,8 @@ FAILURE = 1
 WRONG_USE = 2
 INTERRUPTED = 130
 """The exit code of a program that ends by SIGINT, as shells have it."""
+OUTPUT_CLOSED = 141
+"""The same for SIGPIPE: the reader of the output, such as `head`, has gone."""
 
 
 class CommandError(Exception):
@@ -55,13 +57,19 @@ def key_and_value(text: str) -> tuple[str, str]:
 def run_on(backend: str, async_fn: Callable[[Unpack[Ts]], Awaitable[int]], *args: *Ts) -> int:
     """Run `async_fn(*args)` in an event loop of its own; give its exit code, or that of an interruption.
 
-    Raises `CommandError` if the backend is not installed.
+    Raises `CommandError` if the backend is not installed, and `BrokenPipeError` alone, not in a
+    group, if the output cannot be written because its reader has gone.
     """
     if backend == "trio" and find_spec("trio") is None:
         raise CommandError("trio is not installed: pip install 'seqoria-runtime[trio]'")
     code = INTERRUPTED
+    output_closed = False
     try:
         code = anyio.run(async_fn, *args, backend=backend)
     except* KeyboardInterrupt:
         pass
+    except* BrokenPipeError:
+        output_closed = True
+    if output_closed:
+        raise BrokenPipeError
     return code

@@ -1,13 +1,14 @@
 """Owns the command line: which subcommands there are, and how their failures are told."""
 
 import io
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from ._command import INTERRUPTED, WRONG_USE, Command, CommandError
+from ._command import INTERRUPTED, OUTPUT_CLOSED, WRONG_USE, Command, CommandError
 from .chat import CHAT
 from .check import CHECK
 from .demo import DEMO
@@ -19,20 +20,33 @@ COMMANDS: Sequence[Command] = (DEMO, CHAT, CHECK)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process; give its exit code.
 
-    0 is success, 1 a failure, 2 a wrong use, 130 an interruption by Ctrl-C.
+    0 is success, 1 a failure, 2 a wrong use, 130 an interruption by Ctrl-C, 141 an output whose
+    reader has gone.
     """
     try:
-        parsed = _parser().parse_args(arguments)
+        parsed = _parse(arguments)
     except SystemExit as exit_:  # --help, --version, or arguments that argparse has complained about
         return exit_.code if isinstance(exit_.code, int) else WRONG_USE
     _never_fail_to_write()
     try:
-        return _run(parsed)
+        code = _run(parsed)
+        sys.stdout.flush()
+        return code
     except CommandError as error:
         print(f"{PROGRAM} {parsed.command.name}: error: {error}", file=sys.stderr)
         return WRONG_USE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return OUTPUT_CLOSED
+
+
+def _parse(arguments: Sequence[str] | None) -> Namespace:
+    parsed, unknown = _parser().parse_known_args(arguments)
+    if unknown:  # argparse by itself would show the usage of the whole program
+        parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return parsed
 
 
 def _run(parsed: Namespace) -> int:
@@ -49,7 +63,7 @@ def _parser() -> ArgumentParser:
     for command in COMMANDS:
         subparser = subparsers.add_parser(command.name, help=command.summary, description=command.summary)
         command.add_arguments(subparser)
-        subparser.set_defaults(command=command)
+        subparser.set_defaults(command=command, parser=subparser)
     return parser
 
 
@@ -58,3 +72,14 @@ def _never_fail_to_write() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    """Keep the interpreter from complaining at its end of what it cannot write."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

@@ -12,9 +12,18 @@ _LABEL_WIDTH = 11
 _SPACE = re.compile(r"\s+")
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the command end by the error; rich's own `SystemExit` does not get out of a task group.
+
+        The console does not fall silent: where a tool's call swallows the error, the next line raises.
+        """
+        raise BrokenPipeError
+
+
 def make_console(*, stderr: bool = False, plain: bool = False) -> Console:
     """A console without rich's own interpretation of text; `plain` takes colours and motion away."""
-    return Console(
+    return _Console(
         stderr=stderr,
         highlight=False,
         markup=False,

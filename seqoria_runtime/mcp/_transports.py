@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import httpx2
+from anyio.lowlevel import cancel_shielded_checkpoint
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_client_server_memory_streams
@@ -23,6 +24,7 @@ Log: TypeAlias = logging.Logger | logging.LoggerAdapter[logging.Logger]
 Streams: TypeAlias = tuple[Any, Any]
 
 _MAX_EVENT = 64 * 1024 * 1024
+_ROUNDS_OF_THE_LOOP = 16
 
 
 def open_transport(
@@ -66,7 +68,12 @@ async def _streamable_http(url: str, options: dict[str, Any], link: Link) -> Asy
         HTTPClient(link, **options) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=_MAX_EVENT) as streams,
     ):
-        yield streams
+        try:
+            yield streams
+        finally:
+            # The SDK drops the generators of an answer unfinished, which asyncio ends in tasks of their own.
+            for _ in range(_ROUNDS_OF_THE_LOOP):
+                await cancel_shielded_checkpoint()
 
 
 @asynccontextmanager

@@ -173,17 +173,15 @@ def _in_pool(thread: threading.Thread) -> bool:
 
 def _processes() -> dict[int, str]:
     """The child processes of this one with their command lines; none where there is no /proc."""
-    found = {}
-    for children in _PROCESSES.glob("self/task/*/children"):
-        for pid in children.read_text().split():
-            try:
-                command = (_PROCESSES / pid / "cmdline").read_bytes()
-            except OSError:
-                continue  # it has just ended
-            found[int(pid)] = (
-                command.replace(b"\0", b" ").decode(errors="replace").strip() or "(ended, not awaited)"
-            )
-    return found
+    children = " ".join(_read(path) for path in _PROCESSES.glob("self/task/*/children")).split()
+    return {int(pid): _read(_PROCESSES / pid / "cmdline") or "which has ended" for pid in children}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""  # whose file it was has just ended
 
 
 def _name(function: Any) -> str:

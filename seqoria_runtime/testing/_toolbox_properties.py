@@ -189,9 +189,10 @@ async def _until(deadline: float) -> AsyncGenerator[None]:
 @contextmanager
 def _as_problems(requests: Sequence[ToolCallRequest], limits: Limits) -> Generator[None]:
     """Tell what went wrong in a run as a problem of the toolbox, with the calls that show it."""
+    tool = requests[0].name if len(requests) == 1 else None
     try:
         yield
     except (InvariantError, LeakError, ScheduleFailure, VirtualTimeDeadlock) as error:
-        raise Problem(str(error), requests, limits) from error
+        raise Problem(str(error), requests, limits, tool) from error
     except SystemExit as error:
-        raise Problem(f"a tool raised SystemExit: {error}", requests, limits) from error
+        raise Problem(f"a tool raised SystemExit: {error}", requests, limits, tool) from error

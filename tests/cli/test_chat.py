@@ -1,6 +1,7 @@
 """Chat with a model server on this machine, over a real socket and a real pipe."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -105,8 +106,10 @@ def test_the_options_reach_the_server(backend: str, toolbox: str, capsys: pytest
             "--max-turns",
             "2",
         ]
-        assert once(server, "?", backend, *options) == 0
-    assert capsys.readouterr().out == "[Turn limit reached]\n"
+        assert once(server, "?", backend, *options) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith("[Turn limit reached]\n")
     assert [request.get("tool_choice", "auto") for request in server.requests] == ["required", "auto"]
     assert server.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
 
@@ -161,3 +164,38 @@ def test_an_answer_that_the_terminal_cannot_encode_is_still_shown(
         monkeypatch.setattr(sys, "stdout", stdout)
         assert once(server, "?", backend) == 0
     assert place.read_text(encoding="ascii") == "f?r 5 ?\n"
+
+
+def test_one_tool_is_counted_as_one(
+    backend: str, toolbox: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("one_tool.py").write_text(TOOLS.partition("@tools.tool\ndef")[0])
+    monkeypatch.delitem(sys.modules, "one_tool", raising=False)
+    with serve([]) as server:
+        assert conversation(server, "", backend, monkeypatch, "--toolbox", "one_tool:tools") == 0
+    assert capsys.readouterr().err.startswith("m, 1 tool. ")
+
+
+def test_a_long_note_is_one_line_where_no_terminal_reads_it(
+    backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = " ".join(["slow"] * 100)
+    with serve([Answer(status=429, error=words)]) as server:
+        assert once(server, "?", backend) == 1
+    assert capsys.readouterr().err == f"RateLimitError: {words}\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe that breaks as POSIX has it")
+def test_an_answer_whose_reader_has_gone_ends_in_silence(backend: str) -> None:
+    command = [sys.executable, "-W", "error", "-m", "seqoria_runtime"]
+    with serve([Answer(text=["x" * 100_000, "y"] * 50)]) as server:
+        arguments = [*_server(server), "--backend", backend, "--once", "?"]
+        with subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.read(20) == b"x" * 20
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait(30) == 141

@@ -79,9 +79,11 @@ def test_a_speed_has_to_be_a_positive_number(speed: str, capsys: pytest.CaptureF
         (["--max-turns", "two"], "--max-turns: must be a positive integer, not 'two'"),
         (["--context", "user_id"], "--context: must be NAME=VALUE, not 'user_id'"),
         (["--api-key-env", "NO_SUCH_KEY"], "--api-key-env: the environment variable NO_SUCH_KEY is not set"),
-        (["--profile", "abacus"], "'profile' must be one of"),
-        (["--base-url", "nonsense"], "error: 'base_url' must be a URL such as 'https://host/v1', not"),
-        (["--base-url", "https://example.org/v1"], "No API key: give 'api_key' or set OPENAI_API_KEY"),
+        (["--profile", "abacus"], "--profile must be one of"),
+        (["--base-url", "nonsense"], "error: --base-url must be a URL such as 'https://host/v1', not"),
+        (["--base-url", "https://example.org/v1"], "No API key: give --api-key-env or set OPENAI_API_KEY"),
+        (["--model", ""], "error: --model is required"),
+        (["--once", " "], "--once: must not be empty"),
         (["--tool-choice", "fly"], "--tool-choice: must be auto, required, none or a tool's name, not 'fly'"),
         (["--tool-choice", "required"], "tools: none, as no --toolbox has any"),
     ],
@@ -91,3 +93,14 @@ def test_chat_refuses_what_cannot_work(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert words in refused([*CHAT, *arguments], capsys)
+
+
+@pytest.mark.parametrize(("command", "option"), [(["demo"], "--speed"), (CHAT, "--base-url")])
+def test_an_unknown_option_shows_the_usage_of_its_command(
+    command: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--no-such-option"]) == 2
+    written = capsys.readouterr().err
+    assert written.startswith(f"usage: seqoria-runtime {command[0]} [-h]")
+    assert option in written
+    assert written.endswith("error: unrecognized arguments: --no-such-option\n")

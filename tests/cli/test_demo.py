@@ -183,3 +183,18 @@ def test_the_command_plays_it_without_a_terminal(backend: str, environment: dict
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert "5 done, 1 failed, 1 timed out, 1 skipped" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe that breaks as POSIX has it")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_reader_that_has_gone_ends_the_demo_in_silence(backend: str) -> None:
+    command = [sys.executable, "-W", "error", "-m", "seqoria_runtime", "demo", "--speed", "5"]
+    with subprocess.Popen(
+        [*command, "--backend", backend], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141

@@ -40,6 +40,22 @@ async def test_an_empty_batch_has_no_outcomes_and_is_a_checkpoint(lab: Lab) -> N
 
 
 @pytest.mark.clause("C40")
+@pytest.mark.parametrize("calls", [[], [request("nobody")]])
+async def test_a_batch_of_which_nothing_runs_lets_other_tasks_run_all_the_same(
+    lab: Lab, calls: list[Any]
+) -> None:
+    ran = anyio.Event()
+
+    async def other() -> None:
+        ran.set()
+
+    async with lab.client() as client, anyio.create_task_group() as group:
+        group.start_soon(other)
+        await client.run_tool_calls(calls)
+        assert ran.is_set()
+
+
+@pytest.mark.clause("C40")
 async def test_a_generator_and_a_request_list_are_batches_too(lab: Lab) -> None:
     assert results(await lab.run(*(request("work", tag=tag) for tag in "ab"))) == ["a", "b"]
     async with lab.client() as client:

@@ -397,6 +397,31 @@ async def test_a_turn_that_outlives_the_tool_that_started_it_ends_with_an_error_
     assert (lab.live, anyio.current_time()) == (0, 1)
 
 
+async def test_a_turn_whose_model_answers_after_the_tool_that_started_it_has_ended_runs_no_tools() -> None:
+    lab = Lab()
+    lab.add("work")
+    model = ScriptedProvider([calls(call("work"), call("work"), delay=5)])
+    errors: list[BaseException] = []
+
+    async def converse() -> None:
+        try:
+            async with client.chat("q", history=[]) as turn:
+                await anext(turn)
+        except CallEndedError as error:
+            errors.append(error)
+
+    @lab.tools.tool()
+    async def leave_behind() -> None:
+        group.start_soon(converse)
+        await anyio.sleep(1)
+
+    client = AsyncAIClient([model], local_toolbox=lab.tools, system_prompt="")
+    async with client, anyio.create_task_group() as group:
+        await client.run_tool_calls([request("leave_behind")])
+    assert ["'leave_behind'" in str(error) for error in errors] == [True]
+    assert (lab.started, anyio.current_time()) == ([], 5)
+
+
 @pytest.mark.clause("C37")
 async def test_a_batch_started_beside_a_call_is_not_taken_for_one_of_it(lab: Nested) -> None:
     """The lease is seen by what the call starts, and by nothing else."""

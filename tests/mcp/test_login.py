@@ -1,12 +1,7 @@
 """Logins at a real authorization server: asked once, renewed, refused, and never mixed."""
 
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,18 +11,16 @@ import pytest
 
 from seqoria_runtime.mcp import MCPServerConfig, OAuthConfig
 from tests.support.mcp_hubs import Hub, running_hub
+from tests.support.processes import listening, module
 from tests.support.sockets import unused_port
 
 pytestmark = [
     pytest.mark.real_time,
     pytest.mark.clause("C102"),
     # The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
-    pytest.mark.filterwarnings(
-        "ignore:Async generator '(httpx2|httpcore2|seqoria_runtime)\\.:ResourceWarning"
-    ),
+    pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning"),
 ]
 
-SCRIPT = Path(__file__).parents[1] / "support" / "oauth_server.py"
 SECONDS = 2
 
 
@@ -35,19 +28,8 @@ SECONDS = 2
 def url() -> Iterator[str]:
     """A server behind a login whose access tokens live for two seconds."""
     port = unused_port()
-    process = subprocess.Popen([sys.executable, str(SCRIPT), str(port), str(SECONDS)])
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, "the server does not start"
+    with listening(module("oauth_server", str(port), str(SECONDS)), port):
         yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 class Storage:
@@ -152,7 +134,8 @@ async def test_an_answer_to_another_login_is_not_taken_for_this_one(url: str) ->
             back = parse_qs(urlsplit(url).query)["redirect_uri"][0]
             async with httpx2.AsyncClient() as client:
                 for wrong in ("?code=stolen&state=another", "?code=stolen", "/x?code=1", ""):
-                    statuses.append((await client.get(back + wrong)).status_code)
+                    response = await client.get(back + wrong)
+                    statuses.append(response.status_code)
             await super().__call__(url)
 
     async with logged_in(url, redirect_handler=Meddled()) as made:

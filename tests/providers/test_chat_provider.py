@@ -78,6 +78,7 @@ async def sent(options: dict[str, Any] | None = None, /, model: str | None = Non
                 "http://h/#f",
             )
         ),
+        ({"base_url": "127.0.0.1:18090/v1"}, ValueError, r"not '127\.0\.0\.1:18090/v1'"),
         (
             {"base_url": "http://h/v1?api_key=abc"},
             ValueError,

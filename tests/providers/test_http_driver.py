@@ -16,6 +16,7 @@ from seqoria_runtime.models.errors import (
     ClientStateError,
     LLMError,
     MaxRetriesExceededError,
+    ModelNotFoundError,
     OverloadedError,
     ProviderConnectionError,
     ProviderProtocolError,
@@ -308,13 +309,13 @@ async def test_the_body_is_read_to_its_end_so_that_the_connection_can_be_used_ag
 @pytest.mark.parametrize(
     ("raised", "kind", "words"),
     [
-        (httpx.ConnectTimeout(""), ProviderTimeoutError, "Request timed out"),
+        (httpx.ConnectTimeout(""), ProviderTimeoutError, "Request timed out (connecting to localhost:80)"),
         (httpx.ReadTimeout("x"), ProviderTimeoutError, "Request timed out"),
         (httpx.PoolTimeout(""), ProviderTimeoutError, "Request timed out"),
         (
             httpx.ConnectError("All connection attempts failed"),
             ProviderConnectionError,
-            "All connection attempts",
+            "Connection error: All connection attempts failed (localhost:80)",
         ),
         (httpx.ReadError(""), ProviderConnectionError, "ReadError"),
         (httpx.RemoteProtocolError("x"), ProviderConnectionError, "x"),
@@ -333,6 +334,43 @@ async def test_what_httpx_raises_becomes_an_error_of_the_tree(
     assert type(await failure(server)) is kind
     with pytest.raises(kind):
         await provider(Server(raised)).generate(REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "address"),
+    [
+        ("https://user:s3cret@example.org/v1", "example.org:443"),
+        ("http://[::1]:8080/v1", "[::1]:8080"),
+        ("http://127.0.0.1:9/v1", "127.0.0.1:9"),
+    ],
+)
+async def test_a_failed_connection_names_its_host_and_port_alone(base_url: str, address: str) -> None:
+    refused = Server(httpx.ConnectError("refused"))
+    with pytest.raises(ProviderConnectionError) as caught:
+        await provider(refused, base_url=base_url).generate(REQUEST)
+    assert str(caught.value) == f"Connection error: refused ({address})"
+
+
+async def test_a_path_that_was_not_found_is_named_without_its_query() -> None:
+    server = Server(httpx.Response(404, json={"detail": "Not found"}))
+    with pytest.raises(ModelNotFoundError) as caught:
+        await provider(server, base_url="http://u:s3cret@h/v2?tenant=t1").generate(REQUEST)
+    assert str(caught.value) == ("Not found (HTTP 404 from http://h/v2/chat/completions?tenant=[REDACTED])")
+
+
+async def test_a_model_that_was_not_found_by_code_is_not_told_with_a_url() -> None:
+    server = Server(httpx.Response(404, json={"error": {"message": "no m", "code": "model_not_found"}}))
+    assert str(await failure(server)) == "no m"
+
+
+async def test_a_web_page_in_place_of_an_answer_is_told_by_its_content_type() -> None:
+    headers = {"content-type": "text/html; charset=utf-8", "x-request-id": "req_1"}
+    error = await failure(Server(httpx.Response(200, headers=headers, stream=Body(b"<html>hello</html>"))))
+    assert isinstance(error, ProviderProtocolError)
+    assert str(error) == (
+        "the answer ended without a completion event (its content type is 'text/html': check the base URL)"
+    )
+    assert (error.provider, error.request_id) == ("here", "req_1")
 
 
 @pytest.mark.clause("C96")

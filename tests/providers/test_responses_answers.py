@@ -118,6 +118,31 @@ def test_what_servers_leave_out_is_not_missed() -> None:
     ]
 
 
+def test_what_an_item_is_in_the_end_fills_in_what_was_not_streamed() -> None:
+    opened = {"type": "function_call", "id": "fc_1"}
+    answer = Responses().start().added(opened).done(CALL)
+    assert answer.event({"type": "response.completed", "response": {}}).read().calls == [("add", {"a": 1})]
+    answer = Responses().start().added({**opened, "name": "add"})
+    delta = {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": '{"a":2}'}
+    answer.event(delta).event({**delta, "type": "response.function_call_arguments.done", "arguments": ""})
+    answer.done({**CALL, "arguments": ""})
+    assert answer.event({"type": "response.completed", "response": {}}).read().calls == [("add", {"a": 2})]
+
+
+@pytest.mark.case("F1")
+def test_items_without_ids_are_told_apart_by_their_index() -> None:
+    answer = Responses().start()
+    for index, name in [(4, "x"), (2, "y")]:
+        item = {"type": "function_call", "call_id": name, "name": name}
+        answer.event({"type": "response.output_item.added", "output_index": index, "item": item})
+    for piece in ('{"n":', "5}"):
+        for index in (4, 2):
+            delta = {"type": "response.function_call_arguments.delta", "output_index": index, "delta": piece}
+            answer.event(delta)
+    read = answer.event({"type": "response.completed", "response": {}}).read()
+    assert read.calls == [("x", {"n": 5}), ("y", {"n": 5})]
+
+
 def test_only_the_last_event_may_tell_it_all() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}
     read = Responses().event(ended(reasoning, MESSAGE, CALL)).read()

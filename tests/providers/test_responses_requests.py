@@ -194,6 +194,7 @@ def test_tools_of_the_server_are_offered_beside_the_requests_own() -> None:
             {"type": "input_image", "image_url": "https://h/x.png", "detail": "low"},
         ),
         ({"type": "input_file", "file_id": "file_1"}, {"type": "input_file", "file_id": "file_1"}),
+        ({"type": "input_text", "text": "x", "mark": 1}, {"type": "input_text", "text": "x", "mark": 1}),
     ],
 )
 def test_content_blocks_of_a_user_are_put_into_the_format(block: dict[str, Any], wanted: Any) -> None:

@@ -9,7 +9,9 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
@@ -17,7 +19,9 @@ from pydantic import BaseModel, Field
 from seqoria_runtime import AsyncAIClient, LocalToolbox
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.testing import (
+    FixedSchedule,
     Reply,
+    Schedule,
     ScriptedProvider,
     check_history,
     run_virtual,
@@ -30,6 +34,7 @@ from seqoria_runtime.testing.strategies import (
     histories,
     json_values,
     provider_scripts,
+    schedules,
     tool_arguments,
     tool_dags,
     toolboxes,
@@ -269,3 +274,44 @@ def test_without_hypothesis_the_extra_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "needs hypothesis: pip install 'seqoria-runtime[testing]'" in done.stdout
+
+
+@given(schedules())
+@settings(max_examples=20)
+def test_a_schedule_runs_what_it_is_given_to(schedule: Schedule) -> None:
+    async def main() -> list[str]:
+        seen: list[str] = []
+
+        async def task(name: str) -> None:
+            for _ in range(2):
+                await checkpoint()
+                seen.append(name)
+
+        async with anyio.create_task_group() as group:
+            for name in "abc":
+                group.start_soon(task, name)
+        return seen
+
+    assert sorted(run_virtual(main, schedule=schedule)) == sorted("abc" * 2)
+    assert run_virtual(main, schedule=schedule) == run_virtual(main, schedule=schedule)
+
+
+def test_orders_shrink_to_few_delays() -> None:
+    def overtaken(schedule: Schedule) -> bool:
+        async def main() -> bool:
+            order: list[str] = []
+
+            async def task(name: str) -> None:
+                await checkpoint()
+                order.append(name)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(task, "a")
+                group.start_soon(task, "b")
+            return order == ["b", "a"]
+
+        return run_virtual(main, schedule=schedule)
+
+    found = find(schedules(), overtaken, settings=FAST)
+    assert isinstance(found, FixedSchedule)
+    assert len(found.delays) == 1

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from seqoria_runtime.toolbox import LocalToolbox
 
 
+# How a provider calls in its errors what this command's user gave by a flag.
+_FLAGS = {
+    "'api_key'": "--api-key-env",
+    "'base_url'": "--base-url",
+    "'profile'": "--profile",
+    "model_id": "--model",
+}
+
+
 def _add_arguments(parser: ArgumentParser) -> None:
     add_backend_argument(parser)
     add = parser.add_argument
@@ -39,7 +48,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add("--tool-choice", default="auto", help="auto, required, none or the name of a tool (default: auto)")
     add("--system", metavar="TEXT", help="the system prompt; an empty one is none")
     add("--max-turns", type=_positive, default=5, metavar="N", help="model responses per turn (default: 5)")
-    add("--once", metavar="TEXT", help="ask this, print the answer and end")
+    add("--once", type=_question, metavar="TEXT", help="ask this, print the answer and end")
 
 
 def _positive(text: str) -> int:
@@ -47,6 +56,12 @@ def _positive(text: str) -> int:
         return positive_int("N", int(text))
     except ValueError:
         raise ArgumentTypeError(f"must be a positive integer, not {text!r}") from None
+
+
+def _question(text: str) -> str:
+    if not text.strip():
+        raise ArgumentTypeError("must not be empty")
+    return text
 
 
 def _run(arguments: Namespace) -> int:
@@ -90,7 +105,13 @@ def _provider(arguments: Namespace) -> "AsyncOpenAICompatibleProvider":
             arguments.model, base_url=arguments.base_url, api_key=key, profile=arguments.profile
         )
     except (SeqoriaError, ValueError, TypeError) as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(_in_words_of_the_command(str(error))) from error
+
+
+def _in_words_of_the_command(text: str) -> str:
+    for option, flag in _FLAGS.items():
+        text = text.replace(option, flag)
+    return text
 
 
 CHAT = Command(

@@ -12,6 +12,7 @@ from seqoria_runtime.cli._command import FAILURE, INTERRUPTED, SUCCESS
 from seqoria_runtime.cli._interrupts import Interrupts
 from seqoria_runtime.cli._text import make_console
 from seqoria_runtime.client import AsyncAIClient
+from seqoria_runtime.client._turn import TURN_LIMIT_TEXT
 from seqoria_runtime.models import AssistantMessage, LLMUsage
 from seqoria_runtime.providers import AsyncOpenAICompatibleProvider
 from seqoria_runtime.toolbox import LocalToolbox
@@ -49,7 +50,8 @@ async def converse(provider: AsyncOpenAICompatibleProvider, options: ChatOptions
             if options.once is not None:
                 code = await conversation.turn(options.once)
             else:
-                view.note(f"{provider.model_id}, {len(client.list_tools())} tools. {_KEYS}")
+                tools = len(client.list_tools())
+                view.note(f"{provider.model_id}, {tools} tool{'' if tools == 1 else 's'}. {_KEYS}")
                 code = await conversation.talk(LineReader(sys.stdin.fileno()), prompt=sys.stdin.isatty())
         group.cancel_scope.cancel("the conversation is over")
     return code
@@ -60,6 +62,11 @@ def _quiet_logger() -> logging.Logger:
     logger = logging.getLogger(__name__)
     logger.setLevel(logging.ERROR)
     return logger
+
+
+def _is_turn_limit(event: object) -> bool:
+    """Whether the client ended the turn; a model's own message would name the model."""
+    return isinstance(event, AssistantMessage) and event.content == TURN_LIMIT_TEXT and event.model is None
 
 
 _KEYS = "Ctrl-C stops an answer; Ctrl-D or Ctrl-C here ends."
@@ -94,8 +101,9 @@ class _Conversation:
         code = INTERRUPTED
         with self._interrupts.interruptible(on_stop=self._tell_stopping):
             try:
-                await self._run(question)
-                code = SUCCESS
+                code = await self._run(question)
+            except BrokenPipeError:
+                raise
             except Exception as error:  # noqa: BLE001 - one bad turn must not end the conversation
                 self._view.error(error)
                 code = FAILURE
@@ -105,8 +113,9 @@ class _Conversation:
     def _tell_stopping(self) -> None:
         self._view.note("Stopping; Ctrl-C again leaves at once.")
 
-    async def _run(self, question: str) -> None:
+    async def _run(self, question: str) -> int:
         options = self._options
+        code = SUCCESS
         async with self._client.stream_chat(
             question,
             history=self._history,
@@ -117,9 +126,14 @@ class _Conversation:
             tool_events=True,
         ) as turn:
             async for event in turn:
+                if _is_turn_limit(event):
+                    self._view.note(TURN_LIMIT_TEXT)
+                    code = FAILURE
+                    continue
                 self._view.event(event)
                 if isinstance(event, AssistantMessage):
                     self._count(event.usage)
+        return code
 
     def _count(self, usage: LLMUsage | None) -> None:
         self._view.usage(usage, of="this turn")

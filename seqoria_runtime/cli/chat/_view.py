@@ -55,7 +55,8 @@ class ChatView:
 
     def note(self, text: str, *, style: str = "dim") -> None:
         self._end_line()
-        self._notes.print(Text(printable(text), style=style))
+        # A file or another program wants whole lines.
+        self._notes.print(Text(printable(text), style=style), soft_wrap=not self._notes.is_terminal)
 
     def error(self, error: Exception) -> None:
         self.note(f"{type(error).__name__}: {one_line(str(error))}", style="red")

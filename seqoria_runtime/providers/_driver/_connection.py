@@ -82,7 +82,8 @@ class _Body(httpx.AsyncByteStream):
 def error_of(error: Exception, provider: str, address: str) -> LLMError:
     """Make the error for one that httpx raised at this host and port; the words are safe to show."""
     if isinstance(error, httpx.TimeoutException):
-        return ProviderTimeoutError(f"Request timed out ({address})", provider=provider)
+        place = f" (connecting to {address})" if isinstance(error, httpx.ConnectTimeout) else ""
+        return ProviderTimeoutError(f"Request timed out{place}", provider=provider)
     words = redact(str(error)) or type(error).__name__
     if isinstance(error, httpx.TransportError):
         return ProviderConnectionError(f"Connection error: {words} ({address})", provider=provider)

@@ -8,6 +8,7 @@ from ._arguments import json_values
 from ._batches import INVALID, Invalid, batches, tool_arguments
 from ._dags import behaviours, fault_plans, tool_dags, toolboxes
 from ._histories import histories
+from ._schedules import schedules
 from ._scripts import provider_scripts
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "histories",
     "json_values",
     "provider_scripts",
+    "schedules",
     "tool_arguments",
     "tool_dags",
     "toolboxes",

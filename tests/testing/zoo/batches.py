@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from anyio import Event
+from anyio.lowlevel import checkpoint
+
 from seqoria_runtime.execution.batch import Batch
 from seqoria_runtime.execution.planner import Planner, SkippedCall
+from seqoria_runtime.execution.scheduler import Scheduler
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome
 
 
@@ -102,3 +106,12 @@ class PoisonedPlanner(Planner):
             self.cyclic = frozenset(range(len(calls)))
             for call in self.cyclic:
                 self._mark_settled(call)
+
+
+class ForgettingScheduler(Scheduler):
+    """Forgets the news that came while it was about to wait for some."""
+
+    async def _wait_for_news(self) -> None:
+        await checkpoint()
+        self._news = Event()
+        await self._news.wait()

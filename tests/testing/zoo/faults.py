@@ -39,6 +39,12 @@ FAULTS = [
     Fault("an outcome told twice", {BATCH: batches.TalkativeBatch}, "batches", "answered a second time"),
     Fault("calls deduplicated by id", {BATCH: batches.DedupingBatch}, "batches", "never"),
     Fault("outcomes in the order of the calls", {BATCH: batches.OrderedBatch}, "graphs", "was over at"),
+    Fault(
+        "a wake-up that is lost",
+        {"client._session.Scheduler": batches.ForgettingScheduler},
+        "batches in any order",
+        "no timer and no thread can wake",
+    ),
     Fault("failures do not skip", {PLANNER: batches.HopefulPlanner}, "batches", "was not skipped"),
     Fault("one of two calls is enough", {PLANNER: batches.EagerPlanner}, "graphs", "depends on"),
     Fault("a cycle refuses the whole batch", {PLANNER: batches.PoisonedPlanner}, "batches", "cycle"),
@@ -48,7 +54,7 @@ FAULTS = [
     Fault("context that leaks", {RUNNER: calls.SharingRunner}, "batches", "context variables"),
     Fault("one slot too many", {SLOTS: shared.OneMoreSlots}, "batches", "as number"),
     Fault("threads that escape the cap", {SLOTS: shared.ForgettingSlots}, "threads", "as number"),
-    Fault("unfair slots", {SLOTS: shared.UnfairSlots}, "batches", "overtook it"),
+    Fault("unfair slots", {SLOTS: shared.UnfairSlots}, "crowds", "overtook it"),
     Fault("a slot leak on cancel", {SLOTS: shared.LeakingSlots}, "cancelled batches", "slots are free"),
     Fault(
         "no slot is lent", {"execution.scheduler._lender": shared.lends_nothing}, "nested calls", "no timer"
@@ -73,7 +79,7 @@ FAULTS = [
     ),
     Fault(
         "a question that stays",
-        {"client.history.TurnRecord._take_back_user_message": turns.keep_user_message},
+        {"client.history._remove": turns.keep_user_message},
         "cancelled turns",
         "user message",
     ),

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from seqoria_runtime import AsyncAIClient, LocalToolbox
 from seqoria_runtime.models import ToolCallRequest, ToolCallResult
 from seqoria_runtime.models.errors import LLMError
-from seqoria_runtime.testing import Backend, Reply, ScriptedProvider, call, calls, run_virtual, says
+from seqoria_runtime.testing import Backend, Reply, Schedule, ScriptedProvider, call, calls, run_virtual, says
 from seqoria_runtime.testing._recorded import RecordedToolbox, record_batch, record_turn
 from seqoria_runtime.testing.invariants import InvariantError, check_fallback, check_history, check_trace
-from seqoria_runtime.testing.strategies import fault_plans, provider_scripts, tool_dags
+from seqoria_runtime.testing.strategies import fault_plans, provider_scripts, schedules, tool_dags
 from seqoria_runtime.testing.tools import FaultPlan, ScriptedTool, ToolDag, blocks_thread, sleeps
 
 BACKENDS = st.sampled_from(["asyncio", "trio"])
@@ -32,6 +32,7 @@ class Workload:
     timeout: float | None
     repeat_ids: bool
     faults: FaultPlan = field(default_factory=FaultPlan)
+    schedule: Schedule | None = None
 
     def calls(self) -> list[ToolCallRequest]:
         requested = self.dag.calls(self.times)
@@ -69,6 +70,25 @@ THREADS = st.builds(
     timeout=st.just(1.0),
     repeat_ids=st.just(False),
 )
+CROWDS = st.builds(
+    Workload,
+    dag=tool_dags(max_tools=2, behaviour=st.just(sleeps(1))),
+    starts=st.lists(HALVES, min_size=2, max_size=3),
+    times=st.integers(2, 3),
+    limit=st.integers(1, 2),
+    timeout=st.none(),
+    repeat_ids=st.just(False),
+)
+SHORT = st.builds(
+    Workload,
+    dag=tool_dags(max_tools=3, behaviour=st.just(sleeps(0))),
+    starts=st.lists(st.just(0.0), min_size=1, max_size=2),
+    times=st.integers(1, 2),
+    limit=st.integers(1, 3),
+    timeout=st.none(),
+    repeat_ids=st.just(False),
+    schedule=schedules(),
+)
 GRAPHS = st.builds(
     Workload,
     dag=tool_dags(min_tools=2, behaviour=SLEEPING),
@@ -82,7 +102,7 @@ GRAPHS = st.builds(
 
 
 def batches(backend: Backend, load: Workload) -> None:
-    """Whatever the batches, the trace of their calls breaks no rule."""
+    """Whatever the batches, and the order of tasks, the trace of their calls breaks no rule."""
 
     async def main() -> None:
         tools = RecordedToolbox(load.dag.toolbox(), faults=load.faults)
@@ -95,7 +115,7 @@ def batches(backend: Backend, load: Workload) -> None:
         await anyio.sleep(start)
         await record_batch(client, tools, load.calls())
 
-    run_virtual(main, backend=backend)
+    run_virtual(main, backend=backend, schedule=load.schedule)
 
 
 def cancelled_batches(backend: Backend, load: Workload, cancel_at: float) -> None:
@@ -211,7 +231,9 @@ def failing_models(backend: Backend, after: int, rounds: int) -> None:
 PROBES: Mapping[str, tuple[Callable[..., None], Mapping[str, st.SearchStrategy[Any]]]] = {
     "batches": (batches, {"load": WORKLOADS}),
     "graphs": (batches, {"load": GRAPHS}),
+    "crowds": (batches, {"load": CROWDS}),
     "threads": (batches, {"load": THREADS}),
+    "batches in any order": (batches, {"load": SHORT}),
     "cancelled batches": (cancelled_batches, {"load": WORKLOADS, "cancel_at": HALVES}),
     "nested calls": (nested_calls, {"limit": st.integers(1, 3), "depth": st.integers(0, 3)}),
     "consumers that fail": (failing_consumers, {"load": WORKLOADS, "after": st.integers(0, 3)}),

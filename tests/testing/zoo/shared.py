@@ -32,7 +32,7 @@ class ForgettingSlots(Slots):
 class UnfairSlots(Slots):
     """Lets a batch keep its slots for as long as it has a use for them."""
 
-    def keeps(self, lane: Lane) -> bool:
+    def alone(self, lane: Lane) -> bool:
         return True
 
 

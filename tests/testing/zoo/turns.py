@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from seqoria_runtime.client.history import TurnRecord
 from seqoria_runtime.execution import outcomes as texts
 from seqoria_runtime.execution.batch import Batch
 from seqoria_runtime.models import (
@@ -12,6 +11,7 @@ from seqoria_runtime.models import (
     ToolCallRequest,
     ToolMessage,
     ToolMessages,
+    UserMessage,
 )
 from seqoria_runtime.models.errors import LLMError
 
@@ -27,7 +27,7 @@ def paired_without_cancelled(
     return ToolMessages(messages)
 
 
-def keep_user_message(record: TurnRecord) -> None:
+def keep_user_message(history: list[Any], message: UserMessage) -> None:
     """A turn that added nothing leaves its question all the same."""
 
 

@@ -1,0 +1,172 @@
+"""Servers made with the SDK, over every transport, in both eras, under uvicorn and under hypercorn on trio."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import anyio
+import pytest
+
+from seqoria_runtime.client import AsyncAIClient
+from seqoria_runtime.mcp import MCPServerConfig
+from seqoria_runtime.models import ToolCallError, ToolCallRequest, ToolCallResult, ToolProgress
+from seqoria_runtime.models.errors import MCPRequestError
+from seqoria_runtime.testing import ScriptedProvider, call, calls, says
+from tests.support.processes import ROOT, listening, module
+from tests.support.sockets import unused_port
+
+pytestmark = [
+    pytest.mark.real_time,
+    # The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
+    pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning"),
+]
+
+SERVERS = ["stdio-asyncio", "stdio-trio", "http-asyncio", "http-trio", "sse-asyncio", "sse-trio"]
+PROTOCOLS = ["auto", "legacy"]
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[dict[str, str]]:
+    """The URLs of the servers that are reached over sockets."""
+    found: dict[str, str] = {}
+    with ExitStack() as stack:
+        for name in SERVERS:
+            transport, _, backend = name.partition("-")
+            if transport != "stdio":
+                port = unused_port()
+                stack.enter_context(listening(module("sdk_server", transport, backend, str(port)), port))
+                found[name] = f"http://127.0.0.1:{port}/{'mcp' if transport == 'http' else 'sse'}"
+        yield found
+
+
+def config(name: str, addresses: dict[str, str], **options: Any) -> MCPServerConfig:
+    transport, _, backend = name.partition("-")
+    if transport == "stdio":
+        program, *arguments = module("sdk_server", "stdio", backend, "0")
+        return MCPServerConfig(command=program, args=arguments, cwd=ROOT, name=name, **options)
+    return MCPServerConfig(addresses[name], transport, name=name, **options)
+
+
+def client_of(*configs: MCPServerConfig, script: Any = (), **options: Any) -> AsyncAIClient:
+    return AsyncAIClient([ScriptedProvider(script)], mcp_servers=configs, system_prompt="", **options)
+
+
+def request(name: str, **arguments: Any) -> ToolCallRequest:
+    return ToolCallRequest(id=name, name=name, arguments=arguments)
+
+
+@pytest.mark.clause("C6", "C100")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", SERVERS)
+async def test_tools_resources_prompts_errors_and_timeouts(
+    name: str, protocol: str, addresses: dict[str, str]
+) -> None:
+    async with client_of(config(name, addresses, protocol=protocol), tool_timeout=20) as client:
+        [status] = client.mcp_status()
+        assert (status.state, status.error) == ("connected", None)
+        assert status.protocol == ("2026-07-28" if protocol == "auto" else "2025-11-25")
+        batch = [
+            request("echo", text="é\n" * 1000),
+            request("add", a=1, b=2),
+            request("fail"),
+            request("add", a="x"),
+        ]
+        echo, add, fail, bad = await client.run_tool_calls(batch)
+        assert isinstance(echo, ToolCallResult)
+        assert echo.result == "é\n" * 1000
+        assert isinstance(add, ToolCallResult)
+        assert add.result == "3"
+        assert isinstance(fail, ToolCallError)
+        assert fail.error == "Tool 'fail' failed: Error executing tool fail"
+        assert isinstance(bad, ToolCallError)
+        assert bad.kind == "invalid_arguments"
+        handle = client.mcp(name)
+        [content] = (await handle.read_resource("notes://one")).contents
+        assert content.model_dump()["text"] == "note one"
+        assert [template.name for template in await handle.list_resource_templates()] == ["note"]
+        assert [prompt.name for prompt in await handle.list_prompts()] == ["greet"]
+        assert (await handle.get_prompt("greet", {"name": "Ada"})).messages[0].role == "user"
+        with pytest.raises(MCPRequestError):
+            await handle.read_resource("nowhere://x")
+        with anyio.move_on_after(0.2) as scope:
+            await client.call_mcp_tool("slow", {"seconds": 30})
+        assert scope.cancelled_caught
+        [again] = await client.run_tool_calls([request("add", a=2, b=2)])
+        assert isinstance(again, ToolCallResult)
+
+
+@pytest.mark.clause("C107")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", SERVERS)
+async def test_dependencies_and_progress(name: str, protocol: str, addresses: dict[str, str]) -> None:
+    script = [
+        calls(call("slow", seconds=0.4), call("add", a="no", b=1), call("echo", text="x")),
+        says("done"),
+    ]
+    async with client_of(config(name, addresses, protocol=protocol), script=script) as client:
+        async with client.stream_chat("go", history=[], tool_events=True) as turn:
+            events = [event async for event in turn]
+        progress = [event for event in events if isinstance(event, ToolProgress)]
+        assert progress
+        assert [one.done for one in progress] == sorted(one.done for one in progress)
+        assert progress[-1].message == f"step {int(progress[-1].done)}"
+        messages = next(event for event in events if isinstance(event, list))
+        echo = messages[5]
+        assert isinstance(echo, ToolCallError)
+        assert echo.kind == "skipped"
+
+
+@pytest.mark.clause("C103")
+@pytest.mark.case("K9")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", SERVERS)
+async def test_a_changed_list_is_followed(name: str, protocol: str, addresses: dict[str, str]) -> None:
+    async with client_of(config(name, addresses, protocol=protocol)) as client:
+        await anyio.sleep(0.3)  # until the subscription of the newer era is there
+        new = f"grown_{name}_{protocol}_{id(client)}".replace("-", "_")
+        await client.call_mcp_tool("grow", {"name": new})
+        with anyio.fail_after(10):
+            while new not in [tool["function"]["name"] for tool in client.list_tools()]:
+                await anyio.sleep(0.02)
+        [content] = await client.call_mcp_tool(new)
+        assert content.text == new
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.case("K1")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+async def test_a_process_that_dies_in_mid_call_is_started_again(backend: str, protocol: str) -> None:
+    async with client_of(config(f"stdio-{backend}", {}, protocol=protocol)) as client:
+        [died] = await client.run_tool_calls([request("die")])
+        assert isinstance(died, ToolCallError)
+        assert "exited with code 3; it may have taken effect" in died.error
+        [content] = await client.call_mcp_tool("add", {"a": 1, "b": 1})
+        assert content.text == "2"
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.case("K5")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+async def test_a_server_that_is_killed_in_mid_call_and_started_again_is_found_again(
+    backend: str, transport: str, protocol: str
+) -> None:
+    port = unused_port()
+    command = module("sdk_server", transport, backend, str(port))
+    name = f"{transport}-{backend}"
+    path = "mcp" if transport == "http" else "sse"
+    there = config(name, {name: f"http://127.0.0.1:{port}/{path}"}, protocol=protocol)
+    with listening(command, port):
+        async with client_of(there) as client:
+            with anyio.fail_after(10):
+                [died] = await client.run_tool_calls([request("die")])
+            assert isinstance(died, ToolCallError)
+            assert "may have taken effect" in died.error
+            [absent] = await client.run_tool_calls([request("add", a=1, b=1)])
+            assert isinstance(absent, ToolCallError)
+            assert absent.kind == "unavailable"
+            with listening(command, port):
+                [content] = await client.call_mcp_tool("add", {"a": 1, "b": 1})
+                assert content.text == "2"

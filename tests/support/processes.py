@@ -1,0 +1,47 @@
+"""Servers that tests run as processes."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+SUPPORT = Path(__file__).parent
+ROOT = SUPPORT.parents[1]
+START_SECONDS = 60.0
+
+
+def wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
+    """Wait until somebody listens on a port of this machine."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert process.poll() is None, f"{process.args!r} has ended with {process.returncode}"
+            assert time.monotonic() < deadline, f"{process.args!r} does not listen"
+            time.sleep(0.05)
+
+
+@contextmanager
+def listening(command: Sequence[str], port: int, **env: str) -> Generator["subprocess.Popen[bytes]"]:
+    """A server while the context is open, from when it listens on the port."""
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env}) as process:
+        try:
+            wait_for_port(port, process)
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    """The command that runs a module of the tests' support."""
+    return [sys.executable, "-m", f"tests.support.{name}", *arguments]
