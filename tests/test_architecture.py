@@ -29,8 +29,8 @@ PURE_FLOORS = 3
 TOP = ("", "__main__")
 
 HOMES = {
-    "asyncio": ["testing._virtual_loop"],
-    "trio": ["testing._virtual_clock"],
+    "asyncio": ["testing._virtual_loop", "testing._scheduled_loop", "testing._native_cancellation"],
+    "trio": ["testing._virtual_clock", "testing._scheduled_trio"],
     "mcp": ["mcp"],
     "mcp_types": ["mcp"],
     "httpx2": ["mcp"],

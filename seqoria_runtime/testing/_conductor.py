@@ -48,7 +48,8 @@ class Conductor:
     """Says which of the waiting tasks goes next, one at a time.
 
     They stand in a queue. Those that the schedule passes over go to its end, so that holding a task
-    back for a round of the others is a single change of the default order. A task that has waited much longer than the number of others explains goes next whatever the
+    back for a round of the others is a single change of the default order. A task that has waited
+    much longer than the number of others explains goes next whatever the
     schedule says, so that a task that polls cannot keep the one out that it waits for. `label`
     names a task in reports. `on_step` is told the time before each step; it may wake tasks, and have
     them go first by giving true.

@@ -4,6 +4,7 @@ Knows nothing of which points there are; `_everywhere` goes through them.
 """
 
 import inspect
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -74,7 +75,7 @@ class Interruption:
                 async with self._natively():
                     yield
             else:
-                with CancelScope(**self._limits()) as scope:
+                with CancelScope(deadline=self._deadline()) as scope:
                     self._strike = scope.cancel if self.form == "scope" else None
                     yield
                 self.fired = self.fired or scope.cancel_called
@@ -153,8 +154,8 @@ class Interruption:
             raise failure
         return value
 
-    def _limits(self) -> dict[str, float]:
-        return {"deadline": self._site.at} if self._site is not None and self.form == "deadline" else {}
+    def _deadline(self) -> float:
+        return self._site.at if self._site is not None and self.form == "deadline" else math.inf
 
     def _fire(self, now: float) -> bool:
         strike = self._strike or self._actions.get(self.form or "")

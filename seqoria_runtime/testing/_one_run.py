@@ -31,7 +31,7 @@ class OneRun:
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """What two failures have in common if they are the same one: their type and the place of the raise."""
+        """What two failures have in common if they are the same: their type and the place of the raise."""
         return None if self.error is None else _fingerprint(self.error)
 
 

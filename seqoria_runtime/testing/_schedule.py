@@ -100,7 +100,7 @@ class PctSchedule:
 
     def __post_init__(self) -> None:
         positive_int("choices", self.choices)
-        if isinstance(self.changes, bool) or not isinstance(self.changes, int) or self.changes < 0:
+        if isinstance(self.changes, bool) or self.changes < 0:
             raise ValueError(f"'changes' must be an integer >= 0, not {self.changes!r}")
 
     def start(self) -> Chooser:

@@ -11,8 +11,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ._conductor import Conductor
+from ._keeper import Backend, fail_on_deadlock
 from ._schedule import FixedSchedule, RandomSchedule, Schedule
-from ._virtual_time import Backend, fail_on_deadlock
 
 OnStep: TypeAlias = Callable[[float], bool]
 

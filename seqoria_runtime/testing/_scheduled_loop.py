@@ -35,7 +35,7 @@ class ScheduledLoop(VirtualLoop):
     def call_soon_threadsafe(
         self,
         callback: Callable[[Unpack[Ts]], object],
-        *args: Unpack[Ts],
+        *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         self._check_closed()  # type: ignore[attr-defined]
@@ -125,7 +125,8 @@ class _ReadyQueue:
         self._conductor.course.loose = self._watch.loose
         if self._conductor.spinning:
             self._loop.tell_spinning()
-        return handle
+        chosen: asyncio.Handle = handle
+        return chosen
 
     def wait_for_threads(self, *, only_abandoned: bool = False) -> bool:
         """Wait until no thread works any more (false), or one has something for the loop to do (true)."""

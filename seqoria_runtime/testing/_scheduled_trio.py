@@ -83,7 +83,8 @@ class ScheduleKeeper(trio.abc.Instrument):
             tell, self._clock.on_deadlock = self._clock.on_deadlock, None
             below = tasks_below(trio.lowlevel.current_root_task())
             tell(describe(((task.name, task.coro) for task in below), SPINNING))
-        return task
+        chosen: trio.lowlevel.Task = task
+        return chosen
 
     def _arrive(self, tasks: Iterable[trio.lowlevel.Task]) -> None:
         ordered = sorted(tasks, key=lambda task: task._counter)  # noqa: SLF001

@@ -42,7 +42,7 @@ class Token:
     @classmethod
     def read(cls, text: str) -> "Token":
         """Raises `ValueError` for anything that is no token of this form."""
-        match = _SHAPE.fullmatch(text) if isinstance(text, str) else None
+        match = _SHAPE.fullmatch(text)
         if match is None:
             raise ValueError(f"a token looks like 'a1:4.0.2-6.3' or 't1:/scope@37', not {text!r}")
         backend: Backend = "asyncio" if match["letter"] == "a" else "trio"

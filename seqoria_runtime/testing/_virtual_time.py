@@ -3,27 +3,31 @@
 Knows the two backends' clocks only by what they share; `_virtual_loop` and `_virtual_clock` own them.
 """
 
-import functools
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 from anyio.lowlevel import current_token
 
 from seqoria_runtime.execution import threads
 
-from ._deadlock import VirtualTimeDeadlock
+from ._keeper import Backend, current_keeper, fail_on_deadlock
 from ._schedule import Schedule
 from ._virtual_loop import VirtualLoop
 
-if TYPE_CHECKING:
-    from ._virtual_clock import ClockKeeper
+__all__ = [
+    "Backend",
+    "current_keeper",
+    "fail_on_deadlock",
+    "run_on_both",
+    "run_virtual",
+    "virtual_backend",
+    "wait_for_abandoned_threads",
+]
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-Backend: TypeAlias = Literal["asyncio", "trio"]
 
 
 def run_virtual(
@@ -73,42 +77,6 @@ def virtual_backend(backend: Backend, *, schedule: Schedule | None = None) -> tu
     raise ValueError(f"'backend' must be 'asyncio' or 'trio', not {backend!r}")
 
 
-def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Make `async_fn` raise `VirtualTimeDeadlock` where it would wait for ever in virtual time.
-
-    It is cancelled first, and everything in it has ended when the error is raised. In real time
-    nothing changes.
-    """
-
-    @functools.wraps(async_fn)
-    async def watched(*args: P.args, **kwargs: P.kwargs) -> T:
-        keeper = current_keeper()
-        if keeper is None:
-            return await async_fn(*args, **kwargs)
-        reports: list[str] = []
-        cause: Exception | None = None
-        with anyio.CancelScope() as scope:
-
-            def stop(report: str) -> None:
-                reports.append(report)
-                scope.cancel("deadlock in virtual time")
-
-            keeper.on_deadlock = stop
-            try:
-                result = await async_fn(*args, **kwargs)
-            except Exception as error:
-                if not reports:
-                    raise
-                cause = error
-            finally:
-                keeper.on_deadlock = None
-        if reports:
-            raise VirtualTimeDeadlock(reports[0]) from cause
-        return result
-
-    return watched
-
-
 async def wait_for_abandoned_threads() -> None:
     """Wait until every worker thread that the runtime abandoned in this event loop has ended.
 
@@ -122,15 +90,3 @@ async def wait_for_abandoned_threads() -> None:
 
 def _nap() -> None:
     threading.Event().wait(0.001)
-
-
-def current_keeper() -> "VirtualLoop | ClockKeeper | None":
-    """What keeps virtual time in the running event loop, or `None` where that runs in real time."""
-    native: object = current_token().native_token
-    if isinstance(native, VirtualLoop):
-        return native
-    if hasattr(native, "run_sync_soon"):
-        from . import _virtual_clock
-
-        return _virtual_clock.current_keeper()
-    return None

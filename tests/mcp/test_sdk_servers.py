@@ -1,4 +1,4 @@
-"""Servers made with the SDK, over every transport, in both eras, under uvicorn and under hypercorn on trio."""
+"""Servers made with the SDK, over every transport, in both eras, under uvicorn and hypercorn on trio."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""The client program that the official conformance suite runs against its scenarios: a client of this package.
+"""The client program that the official conformance suite runs against its scenarios: one of this package.
 
 The suite gives the server's URL as the last argument, and the scenario and what it needs to know in
 the environment. `CONFORMANCE_BACKEND` and `CONFORMANCE_PROTOCOL` say how to run.
