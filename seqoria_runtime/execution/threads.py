@@ -4,10 +4,11 @@ Knows nothing of tools or slots, and limits nothing: whoever asks for a thread h
 """
 
 import math
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -118,8 +119,7 @@ class ThreadCall(Generic[T]):
         loop = self._loop = _loop_of(native)
         # anyio's own way to call into the loop waits for the answer, for ever if the loop ends meanwhile.
         post = getattr(native, "call_soon_threadsafe", None) or native.run_sync_soon
-        # In the thread's own context anyio would not know the loop that `on_exit` runs in.
-        self._report_exit = partial(post, copy_context().run, self._exit)
+        self._report_exit = partial(post, context_for_callbacks(native).run, self._exit)
         loop.busy.add(self)
         try:
             await to_thread.run_sync(self._work, abandon_on_cancel=True, limiter=loop.limiter)
@@ -238,6 +238,16 @@ def _loop_of(native_token: object) -> _Loop:
     if loop is None:
         loop = _loops[native_token] = _Loop()
     return loop
+
+
+def context_for_callbacks(native_token: object) -> Context:
+    """A copy of the caller's context in which anyio knows the event loop where no task runs, too."""
+    context = copy_context()
+    sniffio = sys.modules.get("sniffio")
+    if sniffio is not None and hasattr(native_token, "call_soon_threadsafe"):
+        # anyio.run has done that; under asyncio.run only tasks are known, and only by asking asyncio.
+        context.run(sniffio.current_async_library_cvar.set, "asyncio")
+    return context
 
 
 def _outcome_of(function: Callable[[], T]) -> ThreadOutcome[T]:

@@ -51,7 +51,8 @@ async def test_a_batch_of_which_nothing_runs_lets_other_tasks_run_all_the_same(
 
     async with lab.client() as client, anyio.create_task_group() as group:
         group.start_soon(other)
-        await client.run_tool_calls(calls)
+        for _ in range(2):  # trio may come back to this task first
+            await client.run_tool_calls(calls)
         assert ran.is_set()
 
 

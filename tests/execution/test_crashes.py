@@ -283,6 +283,29 @@ async def test_it_is_found_in_a_group_that_a_tool_raises(lab: Lab, error: type[B
         assert caught.value is crash
 
 
+@pytest.mark.parametrize("error", CRASHES)
+async def test_it_is_not_lost_if_the_caller_is_cancelled_while_the_other_calls_clean_up(
+    lab: Lab, error: type[BaseException]
+) -> None:
+    add_raising(lab, crash := error("stop"))
+
+    @lab.tools.tool()
+    async def clean() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(1)
+
+    async with lab.client() as client:
+        with anyio.move_on_after(1.5):
+            with pytest.raises(error) as caught:
+                await client.run_tool_calls([request("clean"), request("later")])
+            assert caught.value is crash
+        assert anyio.current_time() == 2
+        assert_idle(client)
+
+
 async def test_calls_that_wait_do_not_start_after_a_keyboard_interrupt(lab: Lab) -> None:
     add_raising(lab, KeyboardInterrupt())
     async with lab.client(max_concurrency=1) as client:
