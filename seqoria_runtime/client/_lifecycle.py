@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken
 
 from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
@@ -65,7 +66,10 @@ class ClientLifecycle:
         """End the work first, then the servers that it uses, then everything."""
         root.stop_work()
         try:
-            await self._servers.close()
+            # Closing servers is bounded; a cancelled scope around the client must not cut it short, nor
+            # take the place of what the body raised.
+            with CancelScope(shield=True):
+                await self._servers.close()
         finally:
             try:
                 await root.close(failure)

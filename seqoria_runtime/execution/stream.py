@@ -4,6 +4,9 @@ import warnings
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from anyio import get_current_task
+from anyio.lowlevel import checkpoint
+
 from .channel import Nothing
 from .hosting import HostedWork, hosted_in
 
@@ -53,6 +56,9 @@ class HostedStream(Generic[T]):
             await self._start()
         if not self._closed and await self._channel.wait():
             return self._channel.take()
+        if work.reason == "client closed" and get_current_task().has_pending_cancellation():
+            # What cancelled the client is about to cancel its consumer, who is to see that.
+            await checkpoint()
         if not self._closed:
             self._closed = True
             work.finish()

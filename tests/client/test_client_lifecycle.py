@@ -9,7 +9,7 @@ import pytest
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client._root import _entered
 from seqoria_runtime.models import AssistantMessage, ToolCallRequest, ToolCallResult, UserMessage
-from seqoria_runtime.models.errors import ClientClosedError, ClientStateError
+from seqoria_runtime.models.errors import CallEndedError, ClientClosedError, ClientStateError
 from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ProviderEvent
 from seqoria_runtime.testing import Reply, ScriptedProvider, call, calls, says, stalls
 from seqoria_runtime.toolbox import LocalToolbox
@@ -408,13 +408,15 @@ async def test_an_exception_of_the_body_leaves_as_itself_through_a_cancelled_sco
     client = client_of(calls(call("lingers", tag="a", seconds=5)), tools=recording_toolbox(deeds))
     with anyio.CancelScope() as scope:
         with pytest.raises(Own) as caught:  # noqa: PT012
-            async with client, client.chat("q", history=[]) as turn:
+            async with client:
+                turn = client.chat("q", history=[])
                 with anyio.move_on_after(1):
                     await anext(turn)
                 scope.cancel()
                 raise Own
-        assert caught.value.__cause__ is None
-        assert deeds.cleaned == ["a"]
+    assert not scope.cancelled_caught
+    assert caught.value.__cause__ is None
+    assert deeds.cleaned == ["a"]
 
 
 @pytest.mark.clause("C32", "C53")
@@ -528,6 +530,30 @@ async def test_a_tool_may_open_and_close_a_client_of_its_own() -> None:
         for outcome in [*await client.run_tool_calls(batch), *await client.run_tool_calls(batch * 2)]:
             assert isinstance(outcome, ToolCallResult)
             assert outcome.result == "from inside"
+
+
+@pytest.mark.clause("C49")
+async def test_a_task_that_outlives_the_tool_that_started_it_cannot_use_the_client() -> None:
+    tools = LocalToolbox()
+    refused: dict[str, CallEndedError] = {}
+
+    async def later() -> None:
+        await anyio.sleep(1)
+        for name, how in USES.items():
+            try:
+                await use(how, client)
+            except CallEndedError as error:
+                refused[name] = error
+
+    @tools.tool()
+    async def spawn() -> None:
+        group.start_soon(later)
+
+    client = client_of(tools=tools)
+    async with client, anyio.create_task_group() as group:
+        await client.run_tool_calls([ToolCallRequest(id="c1", name="spawn")])
+    assert refused.keys() == USES.keys()
+    assert all("'spawn', which has ended" in str(error) for error in refused.values())
 
 
 @pytest.mark.clause("C3")

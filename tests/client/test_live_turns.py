@@ -125,10 +125,12 @@ async def test_equal_lists_are_not_the_same_list() -> None:
 
 
 @pytest.mark.clause("C22")
-@pytest.mark.parametrize("how", ["read to its end", "last event taken", "failed", "closed", "never started"])
+@pytest.mark.parametrize(
+    "how", ["read to its end", "last event taken", "failed", "closed", "never started", "bad history"]
+)
 async def test_a_turn_that_is_over_leaves_the_list_free(how: str) -> None:
     script = fails(RateLimitError("slow")) if how == "failed" else says("hi")
-    talk = Talk(*([] if how == "never started" else [script]), says("again"))
+    talk = Talk(*([] if how in {"never started", "bad history"} else [script]), says("again"))
     async with talk.client:
         turn = talk.client.chat("q", history=talk.history)
         if how == "read to its end":
@@ -141,6 +143,11 @@ async def test_a_turn_that_is_over_leaves_the_list_free(how: str) -> None:
         elif how == "closed":
             await turn.__aenter__()
             await turn.aclose()
+        elif how == "bad history":
+            talk.history.append({"role": "wizard"})
+            with pytest.raises(ValueError, match="wizard"):
+                await anext(turn)
+            talk.history.clear()
         [answer] = await collect(talk.client.chat("q", history=talk.history))
         await turn.aclose()
     assert answer.content == "again"

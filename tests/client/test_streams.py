@@ -211,9 +211,10 @@ async def test_a_consumers_exception_leaves_as_itself(source: Source, form: str,
     with anyio.CancelScope() as scope:
         with pytest.raises(Own) as caught:
             await consume()
-        assert caught.value is error
-        assert error.__cause__ is None
-        assert_over(talk)
+    assert not scope.cancelled_caught
+    assert caught.value is error
+    assert error.__cause__ is None
+    assert_over(talk)
 
 
 class AsyncExitForms:
