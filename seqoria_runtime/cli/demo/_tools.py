@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial, wraps
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -161,7 +162,7 @@ def _reporting_thread(function: Callable[P, T], board: Board, token: EventLoopTo
     variables = copy_context()  # the thread's own would not tell the board's clock which loop it is in
 
     def post(report: Callable[[], None]) -> None:
-        post_to_loop(token, partial(variables.run, report), otherwise=_nobody_listens)
+        post_to_loop(token, partial(variables.run, _tell, report), otherwise=_nobody_listens)
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -172,6 +173,12 @@ def _reporting_thread(function: Callable[P, T], board: Board, token: EventLoopTo
             post(partial(board.thread_ended, run.__name__))
 
     return run
+
+
+def _tell(report: Callable[[], None]) -> None:
+    # Nobody could catch it here, and trio would end the program with it; the turn's next line fails again.
+    with suppress(BrokenPipeError):
+        report()
 
 
 def _nobody_listens() -> None:
