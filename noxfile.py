@@ -20,7 +20,7 @@ def install(session: nox.Session, *groups: str) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests on both backends."""
     install(session, "test")
-    session.run("pytest", *session.posargs)
+    session.run("pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session
@@ -73,6 +73,24 @@ def servers(session: nox.Session) -> None:
     cli = mock / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
     env = {"MODEL_SERVERS": "1", "AIMOCK_CLI": str(cli)}
     session.run("pytest", "tests/servers", *session.posargs, env=env)
+
+
+@nox.session
+def mcp_official(session: nox.Session) -> None:
+    """Use the official MCP servers, and pass the official conformance suite; with `short`, its first part."""
+    install(session, "test")
+    folder = Path(session.create_tmp()).resolve()
+    packages = ["server-everything", "server-filesystem", "server-memory"]
+    npm = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), "node@22"]
+    scoped = [f"@modelcontextprotocol/{name}@2026.8.31" for name in packages]
+    session.run(*npm, *scoped, "@modelcontextprotocol/conformance@0.1.16", external=True)
+    for name in ("time", "git"):
+        session.run("python", "-m", "venv", str(folder / name))
+        pip = f"{folder}/{name}/bin/pip"
+        session.run(pip, "install", "-q", f"mcp-server-{name}==2026.10.19", external=True)
+    arguments = [argument for argument in session.posargs if argument != "short"]
+    env = {"MCP_OFFICIAL": str(folder), **({"MCP_OFFICIAL_SHORT": "1"} if "short" in session.posargs else {})}
+    session.run("pytest", "tests/mcp_official", *arguments, env=env)
 
 
 @nox.session

@@ -15,7 +15,13 @@ import pytest
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client._live_turns import _live
 from seqoria_runtime.execution.stream import HostedStream
-from seqoria_runtime.models import ToolCallRequest, ToolCallResult, ToolMessages, UserMessage
+from seqoria_runtime.models import (
+    ToolCallRequest,
+    ToolCallRequestList,
+    ToolCallResult,
+    ToolMessages,
+    UserMessage,
+)
 from seqoria_runtime.models.errors import ClientClosedError
 from seqoria_runtime.providers import ModelRequest
 from seqoria_runtime.testing import (
@@ -238,6 +244,35 @@ def ended_by(way: Callable[[Run], Any]) -> Callable[[Steps], Any]:
         return run
 
     return main
+
+
+@pytest.mark.clause("C18", "C31", "C80")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("form", ["llm_generate_once", "llm_stream_once"])
+def test_wherever_a_single_step_is_cancelled_its_user_message_stays_only_if_it_was_answered(
+    form: str, backend: str
+) -> None:
+    async def main(steps: Steps) -> bool:
+        run = Run(steps)
+        answered = False
+        async with run.client:
+            tasks = task_ids()
+            with anyio.CancelScope() as scope:
+                steps.action = scope.cancel
+                steps.counting = True
+                if form == "llm_generate_once":
+                    await run.client.llm_generate_once(run.history, append_user_message="q")
+                    answered = True
+                else:
+                    async with run.client.llm_stream_once(run.history, append_user_message="q") as stream:
+                        async for event in stream:
+                            answered = isinstance(event, ToolCallRequestList)
+            run.over(tasks)
+        assert [message.role for message in run.history] == ["user"] * answered
+        return answered
+
+    answers = [answered for _, answered in every_step(main, backend)]
+    assert answers.count(False) >= 5
 
 
 @pytest.mark.clause("C43", "C48")

@@ -492,3 +492,45 @@ def test_both_backends_give_the_same_outcomes_in_the_same_order_at_the_same_time
         "[skipped]",
         "[failed]",
     ]
+
+
+@pytest.mark.clause("C6")
+@pytest.mark.case("M1")
+@pytest.mark.real_time
+async def test_a_batch_runs_in_real_time_under_every_event_loop(lab: Lab) -> None:
+    lab.add("after", depends_on=["work"])
+    lab.add("hasty", timeout=0.01)
+
+    @lab.tools.tool()
+    def in_thread() -> str:
+        return anyio.from_thread.run(nested, "in a thread")
+
+    @lab.tools.tool()
+    async def parent() -> str:
+        return await nested("nested")
+
+    async def nested(tag: str) -> str:
+        return results(await client.run_tool_calls([request("other", seconds=0, tag=tag)]))[0]
+
+    calls = [
+        request("after", seconds=0, tag="after"),
+        request("hasty", seconds=60),
+        request("work", seconds=0.01, tag="work"),
+        request("in_thread"),
+        request("parent"),
+        request("nobody"),
+    ]
+    async with lab.client(max_concurrency=2) as client:
+        outcomes = await client.run_tool_calls(calls)
+        assert results(outcomes) == [
+            "after",
+            "[timed_out]",
+            "work",
+            "in a thread",
+            "nested",
+            "[unknown_tool]",
+        ]
+        with anyio.move_on_after(0.01) as scope:
+            await client.run_tool_calls([request("work", seconds=60)] * 5)
+        assert scope.cancelled_caught
+        assert_idle(client)

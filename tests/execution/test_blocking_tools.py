@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Awaitable
+from contextvars import copy_context
 from typing import Any
 
 import anyio
@@ -9,8 +10,14 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
+from seqoria_runtime.catalogue import build_catalogue
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client.parameters import ParameterRegistry
+from seqoria_runtime.execution.batch import Batch
+from seqoria_runtime.execution.executor import ExecutionSettings
+from seqoria_runtime.execution.scheduler import Scheduler
+from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime.models import ToolCallOutcome
 from seqoria_runtime.testing import wait_for_abandoned_threads
 from tests.support.batches import Lab, assert_idle, error_of, request, results
 from tests.support.tools import Gate
@@ -303,19 +310,38 @@ async def test_a_nested_batch_that_waits_for_abandoned_threads_fails_too_and_the
     async with lab.client(max_concurrency=1, abandoned_grace=5) as client:
         await client.run_tool_calls([request("parent")])
         assert seen == ["first", "held", "[unavailable]"]
-        assert anyio.current_time() == 102
+        assert (anyio.current_time(), client.stats().abandoned) == (102, {"block": 1})
         await lab.release()
         assert_idle(client)
 
 
+@pytest.mark.clause("C45", "C46")
+@pytest.mark.real_time
+async def test_a_dependent_starts_though_the_last_call_that_it_waited_for_took_its_slot_along(
+    lab: Blocking,
+) -> None:
+    lab.add("after", depends_on=["block"])
+    await lab.release("done")
+    calls = [
+        request("block", tag="done"),
+        request("block", tag="hangs"),
+        request("after", seconds=0, tag="after"),
+    ]
+    async with lab.client(max_concurrency=3, tool_timeout=0.1) as client:
+        assert results(await client.run_tool_calls(calls)) == ["done done", "[timed_out]", "after"]
+        assert client.stats().abandoned == {"block": 1}
+        await lab.release()
+
+
 async def test_what_an_abandoned_thread_raises_in_the_end_is_nobodys_business(lab: Blocking) -> None:
+    gate, began = lab.gate("fail"), anyio.Event()
+
     @lab.tools.tool()
     def fail() -> None:
         anyio.from_thread.run_sync(began.set)
-        lab.gate("fail")()
+        gate()
         raise SystemExit("too late")
 
-    began = anyio.Event()
     async with lab.client(max_concurrency=1) as client:
         async with anyio.create_task_group() as group:
             group.start_soon(client.run_tool_calls, [request("fail")])
@@ -323,6 +349,48 @@ async def test_what_an_abandoned_thread_raises_in_the_end_is_nobodys_business(la
             group.cancel_scope.cancel()
         await lab.release()
         assert_idle(client)
+
+
+@pytest.mark.clause("C18")
+@pytest.mark.case("B3")
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_a_thread_came_to_just_before_its_call_was_cancelled_is_the_calls_outcome(
+    lab: Blocking, fails: bool
+) -> None:
+    leaving = threading.Event()
+
+    @lab.tools.tool()
+    def finish() -> str:
+        anyio.from_thread.run_sync(began.set)
+        lab.gate("finish")()
+        leaving.set()
+        if fails:
+            raise ValueError("came to nothing")
+        return "came to this"
+
+    async def cancelled_as_the_thread_ends() -> ToolCallOutcome:
+        batch = Batch([request("finish")], build_catalogue([lab.tools.tools]))
+        settings = ExecutionSettings(slots=Slots(1, anyio.current_time), now=anyio.current_time)
+        async with anyio.create_task_group() as group:
+            group.start_soon(Scheduler(batch, settings, variables=copy_context(), context={}).run)
+            await began.wait()
+            lab.gate("finish").open.set()
+            leaving.wait(10)
+            threading.Event().wait(
+                0.01
+            )  # the loop must not see the end of the thread before the cancellation
+            group.cancel_scope.cancel()
+        await wait_for_abandoned_threads()
+        assert settings.slots.free == 1
+        return batch.outcomes_so_far()[0]
+
+    for _ in range(100):
+        began, lab.gates = anyio.Event(), {}
+        leaving.clear()
+        outcome = await cancelled_as_the_thread_ends()
+        if "cancelled" not in str(outcome):
+            break
+    assert "came to nothing" in str(outcome) if fails else "came to this" in str(outcome)
 
 
 async def test_a_stop_iteration_out_of_a_sync_tool_is_that_calls_error(lab: Blocking) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import anyio.from_thread
@@ -12,6 +12,7 @@ import anyio.lowlevel
 import pytest
 import trio
 from anyio import get_cancelled_exc_class
+from pydantic import AfterValidator
 
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.execution.outcomes import leaves
@@ -163,6 +164,40 @@ async def test_a_crash_in_the_serializer_of_a_result_is_that_calls_error(
     error_of(outcomes[0])
 
 
+def refusing(error: BaseException) -> Callable[[int], int]:
+    def validate(value: int) -> int:
+        raise error
+
+    return validate
+
+
+@pytest.mark.clause("C42", "C55")
+@pytest.mark.parametrize("error", [Odd, asyncio.CancelledError, RuntimeError])
+async def test_a_crash_in_a_validator_is_that_calls_error(lab: Lab, error: type[BaseException]) -> None:
+    @lab.tools.tool()
+    async def check(value: Annotated[int, AfterValidator(refusing(error("v")))]) -> int:
+        return value
+
+    outcomes = await lab.run(request("check", value=1), request("work", tag="beside"))
+    assert results(outcomes)[1] == "beside"
+    assert "'check'" in error_of(outcomes[0]).error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+async def test_a_keyboard_interrupt_in_a_validator_comes_bare_out_of_run_tool_calls(
+    lab: Lab, error: type[BaseException]
+) -> None:
+    @lab.tools.tool()
+    async def check(value: Annotated[int, AfterValidator(refusing(error("v")))]) -> int:
+        return value
+
+    async with lab.client() as client:
+        with pytest.raises(error):
+            await client.run_tool_calls([request("work"), request("check", value=1)])
+        assert_idle(client)
+    assert lab.started == []
+
+
 # Cancel scopes around the batch
 
 
@@ -205,12 +240,62 @@ async def test_the_cleanup_of_every_call_has_ended_before_a_cancelled_caller_goe
         assert_idle(client)
 
 
+@pytest.mark.case("A1")
+@pytest.mark.parametrize("broken_beside", [False, True])
+async def test_no_tool_works_on_after_its_cancelled_caller_has_been_told(
+    lab: Lab, broken_beside: bool
+) -> None:
+    ticks: list[str] = []
+
+    @lab.tools.tool()
+    async def tick() -> None:
+        try:
+            while True:
+                await anyio.sleep(0.05)
+                ticks.append("tick")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.15)
+            ticks.append("closed")
+
+    @lab.tools.tool()
+    async def broken() -> Any:
+        await anyio.sleep(0.05)
+        return object
+
+    tasks = {task.id for task in anyio.get_running_tasks()}
+    async with lab.client() as client:
+        with anyio.move_on_after(0.12):
+            await client.run_tool_calls([request("tick"), *[request("broken")] * broken_beside])
+        seen = [*ticks]
+        assert seen == ["tick", "tick", "closed"]
+        await anyio.sleep(0.5)
+        assert ticks == seen
+        assert_idle(client)
+    assert {task.id for task in anyio.get_running_tasks()} <= tasks
+
+
 async def test_calls_that_wait_for_a_slot_do_not_start_when_the_caller_is_cancelled(lab: Lab) -> None:
     async with lab.client(max_concurrency=2) as client:
         with anyio.move_on_after(0.5):
             await client.run_tool_calls([request("work", tag=str(number)) for number in range(100)])
         assert len(lab.started) == 2
         assert_idle(client)
+
+
+async def test_calls_that_are_ready_do_not_start_after_one_that_swallowed_the_cancellation(lab: Lab) -> None:
+    @lab.tools.tool()
+    async def swallow() -> str:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(2)
+        return "done"
+
+    async with lab.client(max_concurrency=1) as client:
+        with anyio.move_on_after(1) as scope:
+            await client.run_tool_calls([request("swallow"), request("work"), request("work")])
+        assert scope.cancelled_caught
+        assert_idle(client)
+    assert lab.started == []
 
 
 async def test_a_caller_that_is_cancelled_already_starts_nothing(lab: Lab) -> None:
@@ -283,6 +368,11 @@ async def test_it_is_found_in_a_group_that_a_tool_raises(lab: Lab, error: type[B
         assert caught.value is crash
 
 
+async def stop_after(seconds: float, batch: Coroutine[Any, Any, Any]) -> None:
+    with anyio.move_on_after(seconds):
+        await batch
+
+
 @pytest.mark.parametrize("error", CRASHES)
 async def test_it_is_not_lost_if_the_caller_is_cancelled_while_the_other_calls_clean_up(
     lab: Lab, error: type[BaseException]
@@ -298,11 +388,9 @@ async def test_it_is_not_lost_if_the_caller_is_cancelled_while_the_other_calls_c
                 await anyio.sleep(1)
 
     async with lab.client() as client:
-        with anyio.move_on_after(1.5):
-            with pytest.raises(error) as caught:
-                await client.run_tool_calls([request("clean"), request("later")])
-            assert caught.value is crash
-        assert anyio.current_time() == 2
+        with pytest.raises(error) as caught:
+            await stop_after(1.5, client.run_tool_calls([request("clean"), request("later")]))
+        assert (caught.value, anyio.current_time()) == (crash, 2)
         assert_idle(client)
 
 

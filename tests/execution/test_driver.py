@@ -333,6 +333,47 @@ async def test_a_native_cancel_before_the_coroutine_is_not_put_down_to_it() -> N
     assert (seen, task.cancelling()) == ([(False, False, 0)], 1)
 
 
+@pytest.mark.clause("C53")
+@on_asyncio
+async def test_a_native_cancel_between_two_coroutines_of_a_driver_is_somebody_elses() -> None:
+    noted = []
+
+    async def work() -> None:
+        driver = Driver(ignore)
+        await driver.drive(checkpoint(), copy_context())
+        (await current()).cancel()  # as a signal handler does
+        try:
+            await driver.drive(wait_for_news(), copy_context())
+        finally:
+            noted.append((type(driver.delivered), driver.natively_cancelled, driver.take_self_cancels()))
+
+    task = asyncio.create_task(work())
+    await asyncio.wait([task])
+    assert (task.cancelled(), noted) == (True, [(asyncio.CancelledError, True, 0)])
+
+
+@on_asyncio
+async def test_a_native_cancel_is_noted_though_an_earlier_coroutine_took_back_more_than_its_own() -> None:
+    noted = []
+
+    async def take_back() -> None:
+        (await current()).uncancel()
+
+    async def work() -> None:
+        await swallow(wait_for_news())
+        driver = Driver(ignore)
+        await driver.drive(take_back(), copy_context())
+        await driver.drive(swallow(wait_for_news()), copy_context())
+        noted.append(driver.natively_cancelled)
+
+    task = asyncio.create_task(work())
+    for _ in range(2):
+        await asyncio.sleep(1)
+        task.cancel()
+    await task
+    assert noted == [True]
+
+
 async def cancel_self() -> None:
     (await current()).cancel()
 

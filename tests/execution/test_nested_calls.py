@@ -185,6 +185,24 @@ async def test_tools_of_two_clients_can_call_each_other_with_one_slot_each() -> 
     assert results(outcomes) == ["there back there back there back leaf"]
 
 
+async def test_a_tool_of_one_client_lends_its_slot_to_calls_of_that_client_only() -> None:
+    first, second = Nested(), Nested()
+
+    @first.tools.tool()
+    async def there() -> None:
+        await second.own_client.run_tool_calls([request("work", tag="from there")])
+
+    async with (
+        first.client(max_concurrency=1) as client,
+        second.client(max_concurrency=1) as other,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(other.run_tool_calls, [request("work", seconds=5, tag="busy")])
+        await anyio.sleep(1)
+        await client.run_tool_calls([request("there")])
+    assert second.times("start") == {"busy": 0, "from there": 5}
+
+
 async def test_a_timeout_of_the_parent_ends_its_nested_calls(lab: Nested) -> None:
     outcomes = await lab.run(request("recurse", depth=3), tool_timeout=0.5, max_concurrency=1)
     assert results(outcomes) == ["[timed_out]"]

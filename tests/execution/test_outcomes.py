@@ -57,6 +57,12 @@ def test_an_unknown_tool_is_told_with_those_that_there_are_in_order() -> None:
     assert outcomes.unknown(X, ["b", "a"]).error.endswith("Available tools: a, b")
 
 
+def test_what_a_model_sent_is_cut_so_that_the_cause_is_still_told() -> None:
+    unknown = outcomes.unknown(ToolCallRequest(id="1", name="y" * 100_000), ["a"]).error
+    assert "not found on any connected server. Available tools: a" in unknown
+    assert len(outcomes.not_an_object(X, "{" * 100_000).error) < 600
+
+
 def test_threads_that_hold_the_slots_are_named_once_each_in_order() -> None:
     text = outcomes.unavailable(X, 5.0, ["b", "a", "b"]).error
     assert text.startswith("Tool 'x' failed: no slot came free in 5s")

@@ -375,3 +375,15 @@ async def test_connections_are_closed_in_any_order_and_calls_in_flight_fail_at_o
                     group.start_soon(made.hub.remove, [one])
             assert said == ["Tool 'hold' failed: server 'fake' was removed; it may have taken effect"]
             assert await made.call("other") == "other"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_no_socket_stays_open_after_a_server_has_been_used_and_closed(way: str) -> None:
+    server = fake(way)
+    async with server.serving(), running_hub() as made:
+        await made.hub.add([config(server, way)])
+        await made.call("echo")
+        await made.hub.remove(["fake"])
+        with anyio.fail_after(5):
+            while server.open_connections:
+                await anyio.sleep(0.01)

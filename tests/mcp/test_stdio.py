@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from seqoria_runtime._tools import ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_hubs import Hub, running_hub
 
@@ -34,6 +34,11 @@ async def until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(10):
         while not condition():
             await anyio.sleep(0.005)
+
+
+def open_files() -> int:
+    """How many files, pipes and sockets this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def gone(pid: int) -> bool:
@@ -61,23 +66,20 @@ async def test_a_server_that_dies_in_mid_call_fails_its_open_calls_at_once_by_na
     events = tmp_path / "events"
     async with running_hub(config(events=events), config(name="other")) as made:
         said: list[tuple[str, str]] = []
-        ended: list[float] = []
 
         async def hold() -> None:
             failure = await made.failure("hold")
             said.append((failure.kind, str(failure)))
-            ended.append(time.monotonic())
 
         async with anyio.create_task_group() as group:
             group.start_soon(hold)
             group.start_soon(hold)
             await until(lambda: lines(events).count("held") == 2)
-            begun = time.monotonic()
-            failure = await made.failure(deed)
+            with anyio.fail_after(2):
+                failure = await made.failure(deed)
         effect = "; it may have taken effect"
         assert str(failure) == f"Tool {deed!r} failed: server 'odd' {cause}{effect}"
         assert said == [("failed", f"Tool 'hold' failed: server 'odd' {cause}{effect}")] * 2
-        assert max(ended) - begun < 1.0  # 0.1 s on a machine that has nothing else to do
         tools = made.hub.tools()[1]
         assert await next(tool for tool in tools if tool.name == "echo").call({"text": "alive"}) == "alive"
         assert await made.call("echo", text="again") == "again"
@@ -172,32 +174,29 @@ async def test_env_and_cwd_reach_the_server_and_the_rest_of_the_environment_does
 
 
 async def test_a_silent_server_is_given_up_after_its_timeout() -> None:
-    before = time.monotonic()
-    async with running_hub(config("silent", timeout=0.5)) as made:
-        assert made.status().error == "did not answer within 0.5 s"
-        assert time.monotonic() - before < 5
+    with anyio.fail_after(10):
+        async with running_hub(config("silent", timeout=0.5)) as made:
+            assert made.status().error == "did not answer within 0.5 s"
 
 
 @pytest.mark.parametrize("way", ["ignores_unknown", "dies_of_the_probe"])
 async def test_odd_servers_of_the_older_era_are_connected_without_much_delay(way: str) -> None:
-    before = time.monotonic()
-    async with running_hub(config(way)) as made:
-        assert time.monotonic() - before < 8
+    async with running_hub() as made:
+        with anyio.fail_after(9):
+            await made.hub.add([config(way)])
         assert await made.call("echo", text="x") == "x"
         assert made.status().protocol == "2025-11-25"
 
 
 async def test_closing_ends_the_whole_family_of_a_stubborn_server(tmp_path: Path) -> None:
     events = tmp_path / "events"
-    before = 0.0
     async with running_hub(config("stubborn", "family", events=events)) as made:
         await until(lambda: len(lines(events)) == 3)
-        before = time.monotonic()
-        await made.hub.close()
+        with anyio.fail_after(8):  # 4 s by the documented limits
+            await made.hub.close()
     pids = [int(line.split()[1]) for line in lines(events) if line.split()[0] in {"started", "child"}]
     assert len(pids) == 3
     assert [pid for pid in pids if not gone(pid)] == []
-    assert time.monotonic() - before < 8  # 4 s by the documented limits
 
 
 async def test_closing_ends_children_that_a_well_behaved_server_leaves_behind(tmp_path: Path) -> None:
@@ -247,3 +246,14 @@ async def test_processes_are_closed_in_any_order_from_any_task() -> None:
 async def working(made: Hub, name: str) -> bool:
     tool = next(tool for tool in made.hub.find(name).tools if tool.name == "echo")
     return bool(await tool.call({"text": "x"}) == "x")
+
+
+async def test_nothing_stays_open_after_a_server_has_been_connected_lost_and_closed() -> None:
+    async with running_hub(config()) as made:
+        before = open_files()
+        await made.hub.add([config(name="second")])
+        await made.hub.find("second").tools[0].call({})
+        with pytest.raises(ToolFailure):
+            await next(tool for tool in made.hub.find("second").tools if tool.name == "exit").call({})
+        await made.hub.remove(["second"])
+        assert open_files() == before

@@ -203,10 +203,15 @@ class HTTPFake(FakeServer):
         self.unknown_session = 404
         self.headers_of: list[tuple[str, dict[str, str]]] = []
         self.ended_sessions: list[str] = []
+        self.open_connections: set[object] = set()
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncGenerator["HTTPFake", None]:
-        async with anyio.create_task_group() as self.background, serve_http(self.handle, port) as origin:
+        """Serve until the block is left."""
+        async with (
+            serve_http(self.handle, port, open_connections=self.open_connections) as origin,
+            anyio.create_task_group() as self.background,
+        ):
             self.url = f"{origin}/mcp"
             self.sse_url = f"{origin}/sse"
             try:

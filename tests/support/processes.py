@@ -30,7 +30,10 @@ def wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
 @contextmanager
 def listening(command: Sequence[str], port: int, **env: str) -> Generator["subprocess.Popen[bytes]"]:
     """A server while the context is open, from when it listens on the port."""
-    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env}) as process:
+    nowhere = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **env}, stdin=nowhere, stdout=nowhere
+    ) as process:
         try:
             wait_for_port(port, process)
             yield process

@@ -49,10 +49,23 @@ class Asked:
 
 
 @asynccontextmanager
-async def serve_http(handle: Callable[[Asked], Awaitable[None]], port: int = 0) -> AsyncGenerator[str, None]:
-    """Serve until the block is left; gives the origin. All connections end with it."""
+async def serve_http(
+    handle: Callable[[Asked], Awaitable[None]], port: int = 0, *, open_connections: set[object] | None = None
+) -> AsyncGenerator[str, None]:
+    """Serve until the block is left; gives the origin. All connections end with it.
+
+    While a connection is open it is in `open_connections`.
+    """
+    connections = set[object]() if open_connections is None else open_connections
 
     async def converse(stream: SocketStream) -> None:
+        connections.add(stream)
+        try:
+            await answer_all(stream)
+        finally:
+            connections.discard(stream)
+
+    async def answer_all(stream: SocketStream) -> None:
         async with stream:
             with suppress(*_ENDED):
                 buffer = b""

@@ -477,7 +477,7 @@ class Holder(BaseModel):
         (Iterator[int], lambda: iter([1])),
         (type[Handle], lambda: Handle),
     ],
-    ids=str,
+    ids=[f"annotation {number}" for number in range(11)],
 )
 def test_an_instance_of_the_declared_type_arrives_as_the_same_object(
     annotation: Any, make: Callable[[], Any]

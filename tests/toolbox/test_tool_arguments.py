@@ -155,7 +155,7 @@ def spoil(value: Any) -> Any:
         (Open, {"more": {"a": [1]}}),
         (Annotated[list[int], PlainValidator(lambda value: value)], [1, [2]]),
     ],
-    ids=repr,
+    ids=[f"annotation {number}" for number in range(12)],
 )
 def test_a_tool_may_change_its_arguments_and_the_request_stays_as_it_was(
     annotation: Any, value: Any, hidden: str
