@@ -12,6 +12,7 @@ from ._oauth_config import InMemoryTokenStorage, OAuthConfig, TokenStorage
 from ._status import ServerStatus
 
 if TYPE_CHECKING:
+    from ._connect import MCPConnection, MCPTransportFactory, connect_mcp
     from ._handle import MCPServer
     from ._tokens import OAuthTokens
     from ._tool_list import DEPENDS_ON_META_KEY
@@ -19,20 +20,26 @@ if TYPE_CHECKING:
 __all__ = [
     "DEPENDS_ON_META_KEY",
     "InMemoryTokenStorage",
+    "MCPConnection",
     "MCPServer",
     "MCPServerConfig",
+    "MCPTransportFactory",
     "OAuthConfig",
     "OAuthTokens",
     "ServerStatus",
     "TokenStorage",
+    "connect_mcp",
 ]
 
 
 def __getattr__(name: str) -> Any:
     homes = {
         "DEPENDS_ON_META_KEY": "_tool_list",
+        "MCPConnection": "_connect",
         "MCPServer": "_handle",
+        "MCPTransportFactory": "_connect",
         "OAuthTokens": "_tokens",
+        "connect_mcp": "_connect",
     }
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

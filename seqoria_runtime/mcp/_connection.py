@@ -81,6 +81,11 @@ class Connection:
         return self._session is not None and not self.unusable.is_set()
 
     @property
+    def session(self) -> ClientSession | None:
+        """The SDK's session while it is open."""
+        return self._session
+
+    @property
     def protocol_version(self) -> str | None:
         return None if self._session is None else self._session.protocol_version
 
