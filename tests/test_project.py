@@ -17,7 +17,7 @@ def readme_command(name: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("name", "ending"),
-    [("test", ".venv/bin/python -m pytest"), ("demo", ".venv/bin/python -m seqoria_runtime demo")],
+    [("test", ".venv/bin/python -m pytest -n auto"), ("demo", ".venv/bin/python -m seqoria_runtime demo")],
 )
 def test_ci_finds_the_readmes_commands(name: str, ending: str) -> None:
     found = readme_command(name)
