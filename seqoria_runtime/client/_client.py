@@ -1,7 +1,7 @@
 """Owns `AsyncAIClient`: the checks of each call, and what the client is made of while it is open."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -169,19 +169,19 @@ class AsyncAIClient(ClientTools):
         )
         return record, _arguments.step_options(use_tools=use_tools, tool_choice=tool_choice, model=model)
 
-    async def run_tool_calls(
+    def run_tool_calls(
         self,
         calls: Iterable[ToolCallRequest] | ToolCallRequestList,
         *,
         context: Mapping[str, Any] | None = None,
-    ) -> list[ToolCallOutcome]:
-        """Run a batch of calls in the caller's task; give one outcome per call, in the order of the calls.
+    ) -> Coroutine[Any, Any, list[ToolCallOutcome]]:
+        """Run a batch of calls in the caller's task; await it for one outcome per call, in their order.
 
         A cancelled caller finds every asynchronous call ended. Raises `ClientClosedError` if the
         client closes meanwhile, and a `KeyboardInterrupt` or `SystemExit` that a tool raised.
         """
         whole, trusted = _arguments.call_list(calls), _arguments.trusted_context(context)
-        return await self._require_session().run_calls(whole, trusted)
+        return self._require_session().run_calls(whole, trusted)
 
     def run_call_stream(
         self,

@@ -1,6 +1,6 @@
 """Owns what exists only while a client is open: its root, its live batches, and how work is run in it."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -129,14 +129,17 @@ class Session:
             finally:
                 record.settle()
 
-    async def run_calls(
+    def run_calls(
         self,
         calls: Sequence[ToolCallRequest],
         context: Mapping[str, Any],
         *,
         direct: bool = False,
-    ) -> list[ToolCallOutcome]:
-        """Run a batch in the caller's task; a `direct` one takes trusted values from the context alone."""
+    ) -> Coroutine[Any, Any, list[ToolCallOutcome]]:
+        """Run a batch in the caller's task; a `direct` one takes trusted values from the context alone.
+
+        Context variables are as they are at the call, however late it is awaited.
+        """
         execution = self._execution
         if direct:
             execution = replace(execution, registry=None, allow_override=False)
@@ -144,6 +147,9 @@ class Session:
         scheduler = Scheduler(
             batch, execution, variables=copy_context(), context=context, caller=current_lease.get()
         )
+        return self._run_in_caller(batch, scheduler)
+
+    async def _run_in_caller(self, batch: Batch, scheduler: Scheduler) -> list[ToolCallOutcome]:
         with self.root.in_caller(scheduler), self._listed(batch):
             return await scheduler.run()
 

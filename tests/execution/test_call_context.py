@@ -188,6 +188,17 @@ async def test_a_call_stream_has_the_values_of_its_creation_and_not_of_its_consu
     assert seen == ["the creator's"] * 2
 
 
+@pytest.mark.parametrize("reader", ["in_call", "in_thread", "by_async_callback"])
+async def test_a_batch_has_the_values_of_its_call_however_late_it_is_awaited(
+    lab: Reading, reader: str
+) -> None:
+    async with lab.client(**lab.options) as client:
+        tenant.set("the caller's")
+        batch = client.run_tool_calls([request(reader)])
+        tenant.set("later")
+        assert results(await batch) == ["the caller's"]
+
+
 @pytest.mark.parametrize("reader", ["in_call", "in_thread"])
 async def test_nested_calls_see_what_their_parent_has_set(lab: Reading, reader: str) -> None:
     @lab.tools.tool()
