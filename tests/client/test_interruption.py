@@ -185,6 +185,18 @@ async def test_a_round_under_way_is_kept_whole_and_tells_the_truth(way: Any, for
     check_history(talk.history)
 
 
+@pytest.mark.clause("C18")
+@pytest.mark.parametrize("limit", [1, 2])
+@every_way
+async def test_what_waits_for_a_call_that_was_cut_short_is_not_skipped_for_it(way: Any, limit: int) -> None:
+    asked = calls(call("work", tag="running", seconds=5), call("after", tag="dependent", seconds=1))
+    talk = Talk(asked, says("go on"), max_concurrency=limit)
+    await way(talk, turn_of(talk, "stream_chat"))
+    said = outcomes(talk)
+    assert said["running"].endswith(RUNNING)
+    assert said["dependent"].endswith(BEFORE)
+
+
 @pytest.mark.clause("C18", "C53")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 @both_forms
