@@ -164,7 +164,10 @@ def _registry(value: Any) -> ParameterRegistry | None:
     if value is None or isinstance(value, ParameterRegistry):
         return value
     if isinstance(value, Mapping):
-        return ParameterRegistry(value)
+        try:
+            return ParameterRegistry(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"'param_registry': {error}") from None
     raise TypeError(f"'param_registry' takes a ParameterRegistry or a mapping, not {type(value).__name__}")
 
 

@@ -36,10 +36,13 @@ class ParameterRegistry:
     of the context that its keyword parameters name, all of them for `**kwargs`. It says `None` where
     it has no value.
 
-    Raises `ValueError` for two keys of one name, `TypeError` for a key or a callback of another form.
+    Raises `ValueError` for two keys of one name, `TypeError` for anything but a mapping, and for a
+    key or a callback of another form.
     """
 
     def __init__(self, mapping: Mapping[str | type[BaseModel], Any]) -> None:
+        if not isinstance(mapping, Mapping):
+            raise TypeError(f"ParameterRegistry takes a mapping, not {type(mapping).__name__}")
         self._sources: dict[str, _Literal | _Callback] = {}
         for key, value in mapping.items():
             name = _name_of(key)

@@ -48,7 +48,7 @@ def test_a_number_out_of_range_is_refused_by_the_name_of_its_option(
         ({"local_toolbox": 3}, TypeError, "'local_toolbox' takes a LocalToolbox"),
         ({"local_toolbox": [LocalToolbox(), print]}, TypeError, "'local_toolbox' takes a LocalToolbox"),
         ({"param_registry": [1]}, TypeError, "'param_registry' takes a ParameterRegistry or a mapping"),
-        ({"param_registry": {3: 1}}, TypeError, "ParameterRegistry"),
+        ({"param_registry": {3: 1}}, TypeError, "'param_registry': .*not 3"),
         ({"allow_override": 1}, TypeError, "'allow_override' must be True or False"),
         ({"blocked_tools": "add"}, TypeError, "'blocked_tools' must be a collection of names"),
         ({"blocked_tools": 3}, TypeError, "'blocked_tools' must be a collection of names"),

@@ -144,6 +144,7 @@ async def test_a_model_class_as_key_stands_for_its_name_with_a_small_letter() ->
         ({1: 1}, TypeError, "a name or a pydantic model class, not 1"),
         ({"": 1}, TypeError, "a name or a pydantic model class, not ''"),
         ({Session: 1}, TypeError, "a name or a pydantic model class, not <class"),
+        ([("user_id", 1)], TypeError, "takes a mapping, not list"),
         (
             {"user_id": lambda tenant, /: tenant},
             TypeError,
