@@ -1,8 +1,7 @@
 """Owns the root task group of an open client, and everything that lives in it or has to end with it."""
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -93,17 +92,16 @@ class Root:
         """Start a background task of the client itself; it has to handle its own failures."""
         self._group.start_soon(function)
 
-    @contextmanager
-    def in_caller(self, work: Stoppable) -> Generator[None]:
-        """While open, `work` runs in its caller's task and is stopped when the client closes."""
+    def enter_caller(self, work: Stoppable) -> None:
+        """From now on `work` runs in its caller's task, and is stopped when the client closes."""
         self._require_open()
         self._in_callers[work] = None
-        try:
-            yield
-        finally:
-            del self._in_callers[work]
-            if self._callers_left is not None and not self._in_callers:
-                self._callers_left.set()
+
+    def leave_caller(self, work: Stoppable) -> None:
+        """What was entered has ended."""
+        del self._in_callers[work]
+        if self._callers_left is not None and not self._in_callers:
+            self._callers_left.set()
 
     def _require_open(self) -> None:
         if self.closing:

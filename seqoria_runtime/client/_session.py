@@ -1,7 +1,7 @@
 """Owns what exists only while a client is open: its root, its live batches, and how work is run in it."""
 
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -118,16 +118,24 @@ class Session:
     async def step(self, record: StepRecord, options: StepOptions) -> ModelResponse:
         """A single step, in the caller's task."""
         scope = CallerScope()
-        with self.root.in_caller(scope):
-            record.begin()
-            try:
-                request, catalogue = self._step_request(record, options)
-                ask = partial(generate_with_fallback, self._services.providers, request)
-                response = _checked(await scope.run(ask), catalogue)
-                record.keep()
-                return response
-            finally:
-                record.settle()
+        self.root.enter_caller(scope)
+        try:
+            return await self._step_under(scope, record, options)
+        finally:
+            self.root.leave_caller(scope)
+
+    async def _step_under(
+        self, scope: CallerScope, record: StepRecord, options: StepOptions
+    ) -> ModelResponse:
+        record.begin()
+        try:
+            request, catalogue = self._step_request(record, options)
+            ask = partial(generate_with_fallback, self._services.providers, request)
+            response = _checked(await scope.run(ask), catalogue)
+            record.keep()
+            return response
+        finally:
+            record.settle()
 
     def run_calls(
         self,
@@ -150,8 +158,13 @@ class Session:
         return self._run_in_caller(batch, scheduler)
 
     async def _run_in_caller(self, batch: Batch, scheduler: Scheduler) -> list[ToolCallOutcome]:
-        with self.root.in_caller(scheduler), self._listed(batch):
+        self.root.enter_caller(scheduler)
+        self.batches.add(batch)
+        try:
             return await scheduler.run()
+        finally:
+            self.batches.discard(batch)
+            self.root.leave_caller(scheduler)
 
     def call_stream(
         self, calls: Sequence[ToolCallRequest], context: Mapping[str, Any]
@@ -169,8 +182,11 @@ class Session:
             scheduler = Scheduler(
                 batch, self._execution, variables=work.variables, context=context, caller=caller
             )
-            with self._listed(batch):
+            self.batches.add(batch)
+            try:
                 await scheduler.run()
+            finally:
+                self.batches.discard(batch)
 
         work: HostedWork[tuple[ToolCallRequest, ToolCallOutcome]] = HostedWork(
             self.root, run, name="this batch of tool calls", limit=len(calls)
@@ -180,14 +196,6 @@ class Session:
     def _step_request(self, record: StepRecord, options: StepOptions) -> tuple[ModelRequest, Catalogue]:
         catalogue = self._catalogue() if options.use_tools else Catalogue()
         return model_request(record.messages, catalogue, options.tool_choice, options.model), catalogue
-
-    @contextmanager
-    def _listed(self, batch: Batch) -> Generator[None]:
-        self.batches.add(batch)
-        try:
-            yield
-        finally:
-            self.batches.discard(batch)
 
 
 def _checked(response: ModelResponse, catalogue: Catalogue) -> ModelResponse:

@@ -84,7 +84,9 @@ class Batch:
     def settle(self, call: int, outcome: ToolCallOutcome) -> None:
         """Record a call's outcome, and skip the calls that cannot run because of it."""
         self.cut_short(call, outcome)
-        self._skip(self._planner.settle(call, ok=type(outcome) is ToolCallResult))
+        skipped = self._planner.settle(call, ok=type(outcome) is ToolCallResult)
+        if skipped:
+            self._skip(skipped)
 
     def cut_short(self, call: int, outcome: ToolCallOutcome) -> None:
         """Record the outcome of a call that ended with its batch; what depends on it stays as it is."""

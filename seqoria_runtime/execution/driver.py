@@ -16,14 +16,15 @@ from typing import Any
 class Driver:
     """Drives coroutines one after another in the task that made it, with no cancellation then on its way.
 
-    `on_suspend` is called each time a coroutine suspends for the first time. `suspended` and
-    `delivered` speak of the coroutine driven last: whether it suspended, and the last exception
-    that the event loop threw into it, if any.
+    `on_suspend` is called each time a coroutine suspends for the first time. `suspended`,
+    `delivered` and `disturbed` speak of the coroutine driven last: whether it suspended, the last
+    exception that the event loop threw into it, if any, and whether that happened or it cancelled
+    its own task.
     """
 
     __slots__ = (
         "_cancel_count", "_cancels_before", "_on_suspend", "_self_cancels", "_task", "_uncancel",
-        "delivered", "suspended",
+        "delivered", "disturbed", "suspended",
     )  # fmt: skip
 
     def __init__(self, on_suspend: Callable[[], None]) -> None:
@@ -34,12 +35,8 @@ class Driver:
         self._cancels_before = self._cancel_count()
         self._self_cancels = 0
         self.suspended = False
+        self.disturbed = False
         self.delivered: BaseException | None = None
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether anything was thrown into the coroutine, or it cancelled its own task."""
-        return self.delivered is not None or self._self_cancels > 0
 
     @property
     def natively_cancelled(self) -> bool:
@@ -55,7 +52,7 @@ class Driver:
         self._begin(self._cancel_count())
 
     def _begin(self, cancels: int) -> None:
-        self.suspended = False
+        self.suspended = self.disturbed = False
         self.delivered = None
         self._self_cancels = 0
         # Never more than when the driver was made: a cancellation that comes between two calls is real.
@@ -74,7 +71,7 @@ class Driver:
             return done.value
         finally:
             if cancel_count() > before:
-                self._self_cancels += cancel_count() - before
+                self._note_self_cancels(cancel_count() - before)
         self.suspended = True
         self._on_suspend()
         step: Callable[[Any], Any]
@@ -83,6 +80,7 @@ class Driver:
                 value = yield trap
             except BaseException as exc:  # noqa: BLE001 - everything the loop throws belongs to the coroutine
                 self.delivered = value = exc
+                self.disturbed = True
                 step = coroutine.throw
             else:
                 step = coroutine.send
@@ -94,7 +92,11 @@ class Driver:
             finally:
                 del value, step  # an exception thrown in must not be held by its own traceback's frame
                 if cancel_count() > before:
-                    self._self_cancels += cancel_count() - before
+                    self._note_self_cancels(cancel_count() - before)
+
+    def _note_self_cancels(self, count: int) -> None:
+        self._self_cancels += count
+        self.disturbed = True
 
     def take_self_cancels(self) -> int:
         """How often the coroutine natively cancelled the task it runs in; these requests are taken back.

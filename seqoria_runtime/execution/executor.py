@@ -79,16 +79,17 @@ class _Thread:
 class CallRunner:
     """Runs calls one after another in the task that made it, each in a context of its own.
 
-    After each call `slot_kept` tells whether the slot is still the worker's, and `disturbed` whether
-    the call raised or was cancelled on its way. If so, `interruption` is the real cancellation that
-    ended it, to be raised by the worker, `crash` a `KeyboardInterrupt` or `SystemExit` out of it, and
-    `self_cancelled` tells whether the call cancelled the worker's own task.
+    After each call `slot_kept` tells whether the slot is still the worker's, `suspended` whether other
+    tasks could run meanwhile, and `disturbed` whether the call raised or was cancelled on its way. If
+    so, `interruption` is the real cancellation that ended it, to be raised by the worker, `crash` a
+    `KeyboardInterrupt` or `SystemExit` out of it, and `self_cancelled` tells whether the call cancelled
+    the worker's own task.
     """
 
     __slots__ = (
         "_began", "_caller", "_cancelled", "_deadline", "_driver", "_on_suspend", "_scope", "_settings",
         "_thread", "_variables", "crash", "disturbed", "interruption", "on_progress", "self_cancelled",
-        "slot_kept", "trusted",
+        "slot_kept", "suspended", "trusted",
     )  # fmt: skip
 
     def __init__(
@@ -116,13 +117,9 @@ class CallRunner:
         self.interruption: BaseException | None = None
         self.crash: BaseException | None = None
         self.slot_kept = True
+        self.suspended = False
         self.disturbed = False
         self.self_cancelled = False
-
-    @property
-    def suspended(self) -> bool:
-        """Whether the last call let other tasks run."""
-        return self._driver.suspended
 
     async def run(
         self, request: ToolCallRequest, tool: Tool, prepared: Any, slot: Slot, scope: CancelScope
@@ -138,7 +135,7 @@ class CallRunner:
         variables = self._variables.copy()
         variables.run(current_lease.set, lease)
         self._began = not tool.hidden
-        self.disturbed = False
+        self.suspended = self.disturbed = False
         value: Any = None
         failure: BaseException | None = None
         try:
@@ -172,6 +169,7 @@ class CallRunner:
         return self._driver.drive(value, variables)
 
     def _suspending(self) -> None:
+        self.suspended = True
         # Moving a deadline costs more than all else here, and one cannot strike before a suspension.
         if self._scope is not None and self._scope.deadline != self._deadline:
             self._scope.deadline = self._deadline

@@ -92,9 +92,12 @@ class Planner:
         A skipped call is settled, as failed, by this. Raises `ValueError` for a call that has
         settled before.
         """
-        if self._state[call] == _SETTLED:
+        state = self._state[call]
+        if state == _SETTLED:
             raise ValueError(f"call {call} has settled before")
-        self._mark_settled(call)
+        if state == _READY:
+            self.ready -= 1
+        self._state[call] = _SETTLED
         return self._skipped_by([(call, ok)]) if self._feeds else ()
 
     def refuse(self, calls: Iterable[int]) -> Sequence[SkippedCall]:
