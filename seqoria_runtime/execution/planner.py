@@ -98,7 +98,7 @@ class Planner:
         if state == _READY:
             self.ready -= 1
         self._state[call] = _SETTLED
-        return self._skipped_by([(call, ok)]) if self._feeds else ()
+        return self._skipped_by([(call, ok)]) if call in self._feeds else ()
 
     def refuse(self, calls: Iterable[int]) -> Sequence[SkippedCall]:
         """Record that these calls, none of them taken, will not run; give the others that are skipped then.
@@ -116,10 +116,10 @@ class Planner:
         while pending:
             call, succeeded = pending.popleft()
             for dependent in self._unblocked_by(call, succeeded):
-                failed = sorted(group.name for group in self._waits[dependent] if not group.succeeded)
+                failed = [group.name for group in self._waits[dependent] if not group.succeeded]
                 if failed:
                     self._mark_settled(dependent)
-                    skipped.append(SkippedCall(dependent, tuple(failed)))
+                    skipped.append(SkippedCall(dependent, tuple(sorted(failed))))
                     pending.append((dependent, False))
                 else:
                     self._release(dependent)
@@ -129,12 +129,14 @@ class Planner:
         unblocked: list[int] = []
         for group in self._feeds.get(call, ()):
             group.unsettled -= 1
-            group.succeeded = group.succeeded or succeeded
-            if group.unsettled:
-                continue
-            free = _count_down(group.dependents, self._blockers)
-            unblocked += (call for call in free if self._state[call] != _SETTLED)
-        return sorted(unblocked)
+            if succeeded:
+                group.succeeded = True
+            if not group.unsettled:
+                free = _count_down(group.dependents, self._blockers)
+                unblocked += [dependent for dependent in free if self._state[dependent] != _SETTLED]
+        if len(unblocked) > 1:
+            unblocked.sort()
+        return unblocked
 
     def _link(self, calls: Sequence[PlannedCall]) -> None:
         groups = {name: _Prerequisite(name) for call in calls for name in call.depends_on}
@@ -196,6 +198,9 @@ class Planner:
 
 def _count_down(dependents: Iterable[int], blockers: dict[int, int]) -> list[int]:
     """Take one blocker off each call; give those that have none left."""
+    free = []
     for call in dependents:
-        blockers[call] -= 1
-    return [call for call in dependents if not blockers[call]]
+        left = blockers[call] = blockers[call] - 1
+        if not left:
+            free.append(call)
+    return free
