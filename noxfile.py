@@ -77,20 +77,13 @@ def servers(session: nox.Session) -> None:
 
 @nox.session
 def mcp_official(session: nox.Session) -> None:
-    """Use the official MCP servers, and pass the official conformance suite; with `short`, its first part."""
+    """Use the official MCP servers, and pass the official conformance suite; needs node."""
     install(session, "test")
-    folder = Path(session.create_tmp()).resolve()
-    packages = ["server-everything", "server-filesystem", "server-memory"]
-    npm = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), "node@22"]
-    scoped = [f"@modelcontextprotocol/{name}@2026.8.31" for name in packages]
-    session.run(*npm, *scoped, "@modelcontextprotocol/conformance@0.1.16", external=True)
-    for name in ("time", "git"):
-        session.run("python", "-m", "venv", str(folder / name))
-        pip = f"{folder}/{name}/bin/pip"
-        session.run(pip, "install", "-q", f"mcp-server-{name}==2026.10.19", external=True)
-    arguments = [argument for argument in session.posargs if argument != "short"]
-    env = {"MCP_OFFICIAL": str(folder), **({"MCP_OFFICIAL_SHORT": "1"} if "short" in session.posargs else {})}
-    session.run("pytest", "tests/mcp_official", *arguments, env=env)
+    env = {
+        "PYTHON": str(Path(session.bin) / "python"),
+        "MCP_OFFICIAL": str(Path(session.create_tmp()).resolve()),
+    }
+    session.run(".ci/mcp-servers", "all", *session.posargs, external=True, env=env)
 
 
 @nox.session

@@ -45,7 +45,7 @@ class Servers:
 
     async def add(self, servers: Any, *, connect: bool, root: Root | None) -> int:
         """Add servers; give how many were new."""
-        configs = configs_of(servers)
+        configs = configs_of(servers, option="servers")
         if not configs:
             return 0
         hub = self._loaded()

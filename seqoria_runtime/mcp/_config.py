@@ -84,18 +84,20 @@ class MCPServerConfig:
         return f"MCPServerConfig({self.name!r}, transport={self.target.transport!r})"
 
 
-def configs_of(servers: Any) -> tuple[MCPServerConfig, ...]:
+def configs_of(servers: Any, *, option: str = "mcp_servers") -> tuple[MCPServerConfig, ...]:
     """The configurations in what an application gave: URLs, configurations, or one of either.
 
-    Raises `TypeError` for anything else, and `MissingExtraError` where the SDK is not installed.
+    Raises `TypeError` or `ValueError` that names the entry by `option` and its place, and
+    `MissingExtraError` where the SDK is not installed.
     """
     if servers is None:
         return ()
     if isinstance(servers, (str, MCPServerConfig)):
-        servers = (servers,)
-    if isinstance(servers, (bytes, Mapping)) or not isinstance(servers, Iterable):
-        raise TypeError(f"'mcp_servers' takes URLs and MCPServerConfig objects, not {type(servers).__name__}")
-    configs = tuple(_config(server) for server in servers)
+        configs: tuple[MCPServerConfig, ...] = (_config(option, servers),)
+    elif isinstance(servers, (bytes, Mapping)) or not isinstance(servers, Iterable):
+        raise TypeError(f"{option!r} takes URLs and MCPServerConfig objects, not {type(servers).__name__}")
+    else:
+        configs = tuple(_config(f"{option}[{place}]", server) for place, server in enumerate(servers))
     if configs:
         require_sdk()
     return configs
@@ -107,12 +109,15 @@ def require_sdk() -> None:
         raise MissingExtraError("MCP servers", "mcp")
 
 
-def _config(server: Any) -> MCPServerConfig:
+def _config(option: str, server: Any) -> MCPServerConfig:
     if isinstance(server, MCPServerConfig):
         return server
-    if isinstance(server, str):
+    if not isinstance(server, str):
+        raise TypeError(f"{option!r} must be a URL or an MCPServerConfig, not {type(server).__name__}")
+    try:
         return MCPServerConfig(server)
-    raise TypeError(f"'mcp_servers' takes URLs and MCPServerConfig objects, not {type(server).__name__}")
+    except ValueError as refusal:
+        raise ValueError(str(refusal).replace("'url'", f"'{option}.url'", 1)) from None
 
 
 def _target(config: MCPServerConfig) -> Target:

@@ -1,7 +1,7 @@
 """Logins at a real authorization server: asked once, renewed, refused, and never mixed."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,7 +11,8 @@ import pytest
 
 from seqoria_runtime.mcp import MCPServerConfig, OAuthConfig
 from tests.support.mcp_hubs import Hub, running_hub
-from tests.support.processes import listening, module
+from tests.support.fork_server import Command
+from tests.support.processes import listening
 from tests.support.sockets import unused_port
 
 pytestmark = [
@@ -21,15 +22,29 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning"),
 ]
 
-SECONDS = 2
+
+@pytest.fixture(scope="module")
+def url(forked: Command) -> Iterator[str]:
+    """A server behind a login whose access tokens live for an hour."""
+    with secured(forked, 3600) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """A server behind a login whose access tokens live for two seconds."""
+def brief_url(forked: Command) -> Iterator[str]:
+    """A server behind a login whose access tokens live for a second."""
+    with secured(forked, 1) as address:
+        yield address
+
+
+@contextmanager
+def secured(forked: Command, seconds: int) -> Generator[str]:
     port = unused_port()
-    with listening(module("oauth_server", str(port), str(SECONDS)), port):
+    with listening(forked("oauth_server", str(port), str(seconds)), port):
         yield f"http://127.0.0.1:{port}/mcp"
+
+
+EXPIRED = 1.1
 
 
 class Storage:
@@ -79,30 +94,32 @@ async def logged_in(url: str, **options: Any) -> AsyncGenerator[Hub, None]:
         yield made
 
 
-async def test_a_login_through_the_loopback_happens_once_and_expired_tokens_are_renewed(url: str) -> None:
+async def test_a_login_through_the_loopback_happens_once_and_expired_tokens_are_renewed(
+    brief_url: str,
+) -> None:
     browser = Browser()
-    async with logged_in(url, redirect_handler=browser) as made:
+    async with logged_in(brief_url, redirect_handler=browser) as made:
         assert made.status().error is None
         before = await tally(made)
         assert len(browser.visits) == 1
         assert browser.pages == [200]
-        await anyio.sleep(SECONDS + 0.5)
+        await anyio.sleep(EXPIRED)
         after = await tally(made)
         assert after["refresh"] == before["refresh"] + 1
         assert after["authorize"] == before["authorize"]
     assert len(browser.visits) == 1
 
 
-async def test_stored_tokens_that_have_expired_are_renewed_and_nobody_is_asked(url: str) -> None:
+async def test_stored_tokens_that_have_expired_are_renewed_and_nobody_is_asked(brief_url: str) -> None:
     browser, storage = Browser(), Storage()
-    async with logged_in(url, redirect_handler=browser, storage=storage) as made:
+    async with logged_in(brief_url, redirect_handler=browser, storage=storage) as made:
         await tally(made)
     assert len(browser.visits) == 1
-    await anyio.sleep(SECONDS + 0.5)
+    await anyio.sleep(EXPIRED)
     for forget in ("nothing", "expires_at"):
         assert storage.tokens is not None
         storage.tokens.pop(forget, None)
-        async with logged_in(url, redirect_handler=browser, storage=storage) as made:
+        async with logged_in(brief_url, redirect_handler=browser, storage=storage) as made:
             assert (await tally(made))["refresh"] > 0
         assert len(browser.visits) == 1
 
@@ -210,10 +227,10 @@ async def call(made: Hub, seconds: float) -> None:
     assert await made.call("nap", seconds=seconds) == "rested"
 
 
-async def test_many_calls_with_expired_tokens_renew_them_once(url: str) -> None:
-    async with logged_in(url, redirect_handler=Browser()) as made:
+async def test_many_calls_with_expired_tokens_renew_them_once(brief_url: str) -> None:
+    async with logged_in(brief_url, redirect_handler=Browser()) as made:
         before = await tally(made)
-        await anyio.sleep(SECONDS + 0.5)
+        await anyio.sleep(EXPIRED)
         async with anyio.create_task_group() as group:
             for _ in range(5):
                 group.start_soon(call, made, 0.01)

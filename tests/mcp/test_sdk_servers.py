@@ -1,8 +1,8 @@
 """Servers made with the SDK, over every transport, in both eras, under uvicorn and hypercorn on trio."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -12,7 +12,8 @@ from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.models import ToolCallError, ToolCallRequest, ToolCallResult, ToolProgress
 from seqoria_runtime.models.errors import MCPRequestError
 from seqoria_runtime.testing import ScriptedProvider, call, calls, says
-from tests.support.processes import ROOT, listening, module
+from tests.support.fork_server import Command
+from tests.support.processes import listening
 from tests.support.sockets import unused_port
 
 pytestmark = [
@@ -20,6 +21,8 @@ pytestmark = [
     # The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
     pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning"),
 ]
+
+Configured: TypeAlias = Callable[..., MCPServerConfig]
 
 SERVERS = ["http-asyncio", "http-trio", "sse-asyncio", "sse-trio"]
 WAYS = [
@@ -35,24 +38,28 @@ WAYS = [
 
 
 @pytest.fixture(scope="module")
-def addresses() -> Iterator[dict[str, str]]:
-    """The URLs of the servers that are reached over sockets."""
-    found: dict[str, str] = {}
+def config(forked: Command) -> Iterator[Configured]:
+    """Makes the configuration of the server of a name; the servers over sockets run already."""
     with ExitStack() as stack:
+        urls: dict[str, str] = {}
         for name in SERVERS:
             transport, _, backend = name.partition("-")
             port = unused_port()
-            stack.enter_context(listening(module("sdk_server", transport, backend, str(port)), port))
-            found[name] = f"http://127.0.0.1:{port}/{'mcp' if transport == 'http' else 'sse'}"
-        yield found
+            stack.enter_context(listening(forked("sdk_server", transport, backend, str(port)), port))
+            urls[name] = url(transport, port)
+
+        def make(name: str, **options: Any) -> MCPServerConfig:
+            transport, _, backend = name.partition("-")
+            if transport == "stdio":
+                program, *arguments = forked("sdk_server", "stdio", backend, "0")
+                return MCPServerConfig(command=program, args=arguments, name=name, **options)
+            return MCPServerConfig(urls[name], transport, name=name, **options)
+
+        yield make
 
 
-def config(name: str, addresses: dict[str, str], **options: Any) -> MCPServerConfig:
-    transport, _, backend = name.partition("-")
-    if transport == "stdio":
-        program, *arguments = module("sdk_server", "stdio", backend, "0")
-        return MCPServerConfig(command=program, args=arguments, cwd=ROOT, name=name, **options)
-    return MCPServerConfig(addresses[name], transport, name=name, **options)
+def url(transport: str, port: int) -> str:
+    return f"http://127.0.0.1:{port}/{'mcp' if transport == 'http' else 'sse'}"
 
 
 def client_of(*configs: MCPServerConfig, script: Any = (), **options: Any) -> AsyncAIClient:
@@ -66,9 +73,9 @@ def request(name: str, **arguments: Any) -> ToolCallRequest:
 @pytest.mark.clause("C6", "C100")
 @pytest.mark.parametrize(("name", "protocol"), WAYS)
 async def test_tools_resources_prompts_errors_and_timeouts(
-    name: str, protocol: str, addresses: dict[str, str]
+    name: str, protocol: str, config: Configured
 ) -> None:
-    async with client_of(config(name, addresses, protocol=protocol), tool_timeout=20) as client:
+    async with client_of(config(name, protocol=protocol), tool_timeout=20) as client:
         [status] = client.mcp_status()
         assert (status.state, status.error) == ("connected", None)
         assert status.protocol == ("2026-07-28" if protocol == "auto" else "2025-11-25")
@@ -104,10 +111,10 @@ async def test_tools_resources_prompts_errors_and_timeouts(
 
 @pytest.mark.clause("C107")
 @pytest.mark.parametrize(("name", "protocol"), WAYS)
-async def test_dependencies_and_progress(name: str, protocol: str, addresses: dict[str, str]) -> None:
+async def test_dependencies_and_progress(name: str, protocol: str, config: Configured) -> None:
     batch = calls(call("slow", seconds=0.4), call("add", a="no", b=1), call("echo", text="x"))
     script = [batch, says("done")]
-    async with client_of(config(name, addresses, protocol=protocol), script=script) as client:
+    async with client_of(config(name, protocol=protocol), script=script) as client:
         async with client.stream_chat("go", history=[], tool_events=True) as turn:
             events = [event async for event in turn]
         progress = [event for event in events if isinstance(event, ToolProgress)]
@@ -123,8 +130,8 @@ async def test_dependencies_and_progress(name: str, protocol: str, addresses: di
 @pytest.mark.clause("C103")
 @pytest.mark.case("K9")
 @pytest.mark.parametrize(("name", "protocol"), WAYS)
-async def test_a_changed_list_is_followed(name: str, protocol: str, addresses: dict[str, str]) -> None:
-    async with client_of(config(name, addresses, protocol=protocol)) as client:
+async def test_a_changed_list_is_followed(name: str, protocol: str, config: Configured) -> None:
+    async with client_of(config(name, protocol=protocol)) as client:
         await anyio.sleep(0.3)  # until the subscription of the newer era is there
         new = f"grown_{name}_{protocol}_{id(client)}".replace("-", "_")
         await client.call_mcp_tool("grow", {"name": new})
@@ -138,8 +145,10 @@ async def test_a_changed_list_is_followed(name: str, protocol: str, addresses: d
 @pytest.mark.clause("C105")
 @pytest.mark.case("K1")
 @pytest.mark.parametrize(("backend", "protocol"), [("asyncio", "legacy"), ("trio", "auto")])
-async def test_a_process_that_dies_in_mid_call_is_started_again(backend: str, protocol: str) -> None:
-    async with client_of(config(f"stdio-{backend}", {}, protocol=protocol)) as client:
+async def test_a_process_that_dies_in_mid_call_is_started_again(
+    backend: str, protocol: str, config: Configured
+) -> None:
+    async with client_of(config(f"stdio-{backend}", protocol=protocol)) as client:
         [died] = await client.run_tool_calls([request("die")])
         assert isinstance(died, ToolCallError)
         assert "exited with code 3; it may have taken effect" in died.error
@@ -154,13 +163,11 @@ async def test_a_process_that_dies_in_mid_call_is_started_again(backend: str, pr
     [("http", "asyncio", "auto"), ("http", "trio", "legacy"), ("sse", "asyncio", "legacy")],
 )
 async def test_a_server_that_is_killed_in_mid_call_and_started_again_is_found_again(
-    transport: str, backend: str, protocol: str
+    transport: str, backend: str, protocol: str, forked: Command
 ) -> None:
     port = unused_port()
-    command = module("sdk_server", transport, backend, str(port))
-    name = f"{transport}-{backend}"
-    path = "mcp" if transport == "http" else "sse"
-    there = config(name, {name: f"http://127.0.0.1:{port}/{path}"}, protocol=protocol)
+    command = forked("sdk_server", transport, backend, str(port))
+    there = MCPServerConfig(url(transport, port), transport, protocol=protocol)
     with listening(command, port):
         async with client_of(there) as client:
             with anyio.fail_after(10):

@@ -1,12 +1,15 @@
+import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from seqoria_runtime import AsyncAIClient
 from seqoria_runtime.mcp import InMemoryTokenStorage, MCPServerConfig, OAuthConfig
 from seqoria_runtime.mcp._config import configs_of
 from seqoria_runtime.models.errors import MissingExtraError
+from seqoria_runtime.testing import ScriptedProvider
 
 
 @pytest.mark.clause("C100")
@@ -99,9 +102,27 @@ def test_servers_may_be_told_by_urls_and_configs_and_are_read_once() -> None:
     assert configs_of("http://a") == (MCPServerConfig("http://a"),)
     assert configs_of(config) == (config,)
     assert configs_of(None) == ()
-    for wrong in (5, [5], {"http://a": 1}, b"http://a"):
-        with pytest.raises(TypeError, match="'mcp_servers' takes URLs and MCPServerConfig objects"):
-            configs_of(wrong)
+
+
+@pytest.mark.clause("C2")
+@pytest.mark.parametrize(
+    ("servers", "error", "complaint"),
+    [
+        (5, TypeError, "'mcp_servers' takes URLs and MCPServerConfig objects, not int"),
+        (b"http://a", TypeError, "'mcp_servers' takes URLs and MCPServerConfig objects, not bytes"),
+        ({"http://a": 1}, TypeError, "'mcp_servers' takes URLs and MCPServerConfig objects, not dict"),
+        (["http://a", 5], TypeError, "'mcp_servers[1]' must be a URL or an MCPServerConfig, not int"),
+        ([{"url": "http://a"}], TypeError, "'mcp_servers[0]' must be a URL or an MCPServerConfig, not dict"),
+        (["  "], ValueError, "'mcp_servers[0].url' may not be empty"),
+        (["http://a", "ftp://b"], ValueError, "'mcp_servers[1].url' must begin with http://"),
+        (["stdio://'x"], ValueError, "the command line of 'mcp_servers[0].url' cannot be split"),
+    ],
+)
+def test_a_wrong_server_is_refused_by_its_place(servers: Any, error: type[Exception], complaint: str) -> None:
+    with pytest.raises(error, match=re.escape(complaint)):
+        configs_of(servers)
+    with pytest.raises(error, match=re.escape(complaint)):
+        AsyncAIClient([ScriptedProvider([])], mcp_servers=servers)
 
 
 @pytest.mark.clause("C7")

@@ -1,4 +1,4 @@
-"""Finds the official servers, which the nox session `mcp_official` installs into a folder of its own."""
+"""Finds the official servers, which .ci/mcp-servers installs into a folder of its own."""
 
 import os
 from pathlib import Path

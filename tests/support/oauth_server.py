@@ -1,12 +1,11 @@
-"""An MCP server behind a login, with an authorization server that says yes to everybody, for a subprocess.
+"""An MCP server behind a login, with an authorization server that says yes to everybody, for a process of its own.
 
 Arguments: the port, and how many seconds an access token lives.
 """
 
+import math
 import secrets
-import sys
 import time
-import warnings
 from collections import Counter
 from typing import Any, cast
 
@@ -18,13 +17,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthToken
 from pydantic import AnyHttpUrl
 
-PORT, SECONDS = int(sys.argv[1]), int(sys.argv[2])
-BASE = f"http://127.0.0.1:{PORT}"
 counts: Counter[str] = Counter()
 
 
 class Provider:
-    def __init__(self) -> None:
+    def __init__(self, seconds: int) -> None:
+        self.seconds = seconds
         self.clients: dict[str, Any] = {}
         self.codes: dict[str, AuthorizationCode] = {}
         self.access: dict[str, AccessToken] = {}
@@ -82,25 +80,25 @@ class Provider:
             token=access,
             client_id=client.client_id,
             scopes=scopes,
-            expires_at=int(time.time()) + SECONDS,
+            expires_at=math.ceil(time.time()) + self.seconds,
             resource=resource,
         )
         self.refresh[refresh] = RefreshToken(
             token=refresh, client_id=client.client_id, scopes=scopes, resource=resource
         )
         return OAuthToken(
-            access_token=access, expires_in=SECONDS, scope=" ".join(scopes), refresh_token=refresh
+            access_token=access, expires_in=self.seconds, scope=" ".join(scopes), refresh_token=refresh
         )
 
 
-def make() -> Any:
+def make(base: str, seconds: int) -> Any:
     registration = ClientRegistrationOptions(enabled=True, valid_scopes=["user"], default_scopes=["user"])
     server = MCPServer(
         "secure",
-        auth_server_provider=cast("Any", Provider()),
+        auth_server_provider=cast("Any", Provider(seconds)),
         auth=AuthSettings(
-            issuer_url=AnyHttpUrl(BASE),
-            resource_server_url=AnyHttpUrl(f"{BASE}/mcp"),
+            issuer_url=AnyHttpUrl(base),
+            resource_server_url=AnyHttpUrl(f"{base}/mcp"),
             client_registration_options=registration,
             required_scopes=["user"],
             validate_token_resource=False,
@@ -121,6 +119,6 @@ def make() -> Any:
     return server.streamable_http_app()
 
 
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    uvicorn.run(make(), host="127.0.0.1", port=PORT, log_level="error", timeout_graceful_shutdown=1)
+def main(port: str, seconds: str) -> None:
+    app = make(f"http://127.0.0.1:{port}", int(seconds))
+    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="error", timeout_graceful_shutdown=1)

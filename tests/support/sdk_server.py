@@ -1,11 +1,9 @@
-"""A server made with the SDK, for a subprocess: over stdio, or over HTTP under uvicorn or hypercorn.
+"""A server made with the SDK, for a process of its own: over stdio, or over HTTP under uvicorn or hypercorn.
 
 Arguments: stdio, http or sse; asyncio (uvicorn) or trio (hypercorn); and a port.
 """
 
 import os
-import sys
-import warnings
 from typing import Any
 
 import anyio
@@ -94,7 +92,5 @@ async def serve(transport: str, backend: str, port: int) -> None:
     await uvicorn.Server(settings).serve()
 
 
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    where, backend, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    anyio.run(serve, where, backend, port, backend=backend)
+def main(transport: str, backend: str, port: str) -> None:
+    anyio.run(serve, transport, backend, int(port), backend=backend)

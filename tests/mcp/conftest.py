@@ -1,0 +1,14 @@
+"""What the tests of remote servers share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.fork_server import Command, fork_server
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Command]:
+    """What makes the command of a server process that starts at once, from its module's name and arguments."""
+    with fork_server() as command:
+        yield command
