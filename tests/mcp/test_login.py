@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from seqoria_runtime.mcp import MCPServerConfig, OAuthConfig
-from tests.support.mcp_hubs import Hub, running_hub
 from tests.support.fork_server import Command
+from tests.support.mcp_hubs import Hub, running_hub
 from tests.support.processes import listening
 from tests.support.sockets import unused_port
 
