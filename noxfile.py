@@ -79,10 +79,8 @@ def servers(session: nox.Session) -> None:
 def mcp_official(session: nox.Session) -> None:
     """Use the official MCP servers, and pass the official conformance suite; needs node."""
     install(session, "test")
-    env = {
-        "PYTHON": str(Path(session.bin) / "python"),
-        "MCP_OFFICIAL": str(Path(session.create_tmp()).resolve()),
-    }
+    folder = Path(session.create_tmp()).resolve()
+    env = {"PYTHON": str(Path(session.bin) / "python"), "MCP_OFFICIAL": str(folder)}
     session.run(".ci/mcp-servers", "all", *session.posargs, external=True, env=env)
 
 

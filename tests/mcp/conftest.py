@@ -9,6 +9,6 @@ from tests.support.fork_server import Command, fork_server
 
 @pytest.fixture(scope="session")
 def forked() -> Iterator[Command]:
-    """What makes the command of a server process that starts at once, from its module's name and arguments."""
+    """Makes the command of a server process, which starts at once, from its module and arguments."""
     with fork_server() as command:
         yield command

@@ -94,7 +94,7 @@ async def logged_in(url: str, **options: Any) -> AsyncGenerator[Hub, None]:
         yield made
 
 
-async def test_a_login_through_the_loopback_happens_once_and_expired_tokens_are_renewed(
+async def test_a_login_by_the_loopback_happens_once_and_expired_tokens_are_renewed(
     brief_url: str,
 ) -> None:
     browser = Browser()

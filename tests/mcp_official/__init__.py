@@ -1,1 +1,1 @@
-"""The official servers and the official conformance suite; run in the nox session `mcp_official` only."""
+"""The official servers and the official conformance suite; run by .ci/mcp-servers only."""

@@ -36,8 +36,8 @@ LONG = [
 REFUSED = "auth/2025-03-26-oauth-metadata-backcompat"
 KNOWN = pytest.mark.xfail(
     strict=True,
-    reason="its metadata names another issuer than the origin that they come from; by RFC 8414 (3.3) a client has "
-    "to refuse that, and the SDK does; version 0.2 of the suite has corrected the scenario",
+    reason="its metadata names another issuer than the origin that it comes from; by RFC 8414 (3.3) a client "
+    "has to refuse that, and the SDK does; version 0.2 of the suite has corrected the scenario",
 )
 ALL = [*SHORT, *LONG, pytest.param(REFUSED, marks=KNOWN)]
 

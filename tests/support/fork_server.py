@@ -116,7 +116,7 @@ def main(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        print("ready", flush=True)
+        os.write(1, b"ready\n")
         Forks(listener).run()
 
 

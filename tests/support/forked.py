@@ -1,4 +1,4 @@
-"""The stand-in for a server that a `fork_server` makes: hands its own input and output over, and ends as it does.
+"""The stand-in for a server that a `fork_server` makes: gives it its own input and output, ends as it does.
 
 A program of its own that loads next to nothing. Arguments: the fork server's socket, a module of the
 tests' support, and that module's arguments.

@@ -1,4 +1,4 @@
-"""An MCP server behind a login, with an authorization server that says yes to everybody, for a process of its own.
+"""An MCP server behind a login, with an authorization server that says yes to everybody; for a process.
 
 Arguments: the port, and how many seconds an access token lives.
 """

@@ -1,4 +1,4 @@
-"""A server made with the SDK, for a process of its own: over stdio, or over HTTP under uvicorn or hypercorn.
+"""A server made with the SDK, for a process: over stdio, or over HTTP under uvicorn or hypercorn.
 
 Arguments: stdio, http or sse; asyncio (uvicorn) or trio (hypercorn); and a port.
 """
