@@ -17,7 +17,7 @@ import anyio
 import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import JSONRPCRequest
 
 from seqoria_runtime._redaction import bounded, redact
 from seqoria_runtime._retry_after import parse_retry_after
@@ -25,6 +25,7 @@ from seqoria_runtime._retry_after import parse_retry_after
 from ._failures import RequestFailed, describe, http_failure
 from ._http import bounded_body, cause_of, transport_failure, unwind
 from ._link import Link, call_headers
+from ._messages import messages_in
 
 Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 
@@ -125,14 +126,13 @@ class _Reader:
                 return False
             self.settled.set()
         elif event.event == "message" and event.data:
-            try:
-                message = jsonrpc_message_adapter.validate_json(event.data, by_name=False)
-            except ValueError:
+            messages = messages_in(event.data)
+            if not messages:
                 self._log.debug(
                     "sent an event that is no message: %s", bounded(redact(event.data), _MAX_SHOWN)
                 )
-                return True
-            await inbox.send(SessionMessage(message))
+            for message in messages:
+                await inbox.send(SessionMessage(message))
         return True
 
 

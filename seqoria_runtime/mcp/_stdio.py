@@ -7,7 +7,7 @@ standard error. Knows nothing of what the messages mean.
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,11 +16,11 @@ from anyio import Event
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
 from seqoria_runtime._redaction import bounded, redact
 
 from ._link import Link
+from ._messages import messages_in
 from ._pipes import Child
 from ._processes import end_process_tree, wait_until
 
@@ -86,6 +86,7 @@ class _StdioServer:
     link: Link
     log: Log
     last_words: bytes = b""
+    writing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     async def read_messages(self, inbox: Inbox) -> None:
         """Read the server's output, line by line, until it ends."""
@@ -109,13 +110,12 @@ class _StdioServer:
         for line in lines:
             if not line.strip():
                 continue
-            try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValueError:
+            messages = messages_in(line)
+            if not messages:
                 shown = bounded(redact(line.decode(errors="replace")), _MAX_SHOWN)
                 self.log.debug("printed a line that is no message: %s", shown)
-                continue
-            await inbox.send(SessionMessage(message))
+            for message in messages:
+                await inbox.send(SessionMessage(message))
 
     async def _how_it_ended(self, *, too_long: bool = False) -> str:
         if too_long:
@@ -129,9 +129,10 @@ class _StdioServer:
     async def write_messages(self, to_write: Outbox, inbox: Inbox, written: Event) -> None:
         """Write what is sent, whole lines only, whoever is cancelled meanwhile."""
         try:
-            async for message in to_write:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await self.child.stdin.send(f"{text}\n".encode())
+            with self.writing:
+                async for message in to_write:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await self.child.stdin.send(f"{text}\n".encode())
         except OSError:
             # It may live on, and would never hear of anything again.
             cause = await self._how_it_ended()
@@ -151,6 +152,9 @@ class _StdioServer:
         """Flush what was accepted, and end the process and all that it started."""
         with anyio.move_on_after(_FLUSH_SECONDS):
             await written.wait()
+        # Nobody may wait for the pipe when it is closed.
+        self.writing.cancel("the server reads no more")
+        await written.wait()
         await end_process_tree(self.child)
         if self.last_words and self.child.exit_code:
             words = redact(self.last_words.decode(errors="replace").strip())

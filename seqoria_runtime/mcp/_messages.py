@@ -1,0 +1,53 @@
+"""Owns the reading of messages as a server wrote them, so that an odd answer does not leave its call waiting.
+
+Pure: knows neither transports nor what the messages are about.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+
+
+def messages_in(data: bytes | str) -> list[JSONRPCMessage]:
+    """The messages in a line or an event, which may be a batch; none in what is something else.
+
+    What strict JSON refuses, such as half of a surrogate pair, is replaced. An answer that breaks the
+    protocol becomes an error answer to the same request.
+    """
+    try:
+        return [jsonrpc_message_adapter.validate_json(data, by_name=False)]
+    except ValueError:
+        found = _parsed(data if isinstance(data, str) else data.decode(errors="replace"))
+    return list(_understood(found if isinstance(found, list) else [found]))
+
+
+def _parsed(text: str) -> Any:
+    text = text.removeprefix("\ufeff")
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _understood(found: list[Any]) -> Iterator[JSONRPCMessage]:
+    for item in found:
+        if not isinstance(item, dict) or item.get("jsonrpc") != "2.0":
+            continue
+        try:
+            yield jsonrpc_message_adapter.validate_python(item, by_name=False)
+        except ValueError:
+            request = item.get("id")
+            if "method" not in item and isinstance(request, (int, str)):
+                error = ErrorData(code=INTERNAL_ERROR, message=_fault(item))
+                yield JSONRPCError(jsonrpc="2.0", id=request, error=error)
+
+
+def _fault(answer: dict[str, Any]) -> str:
+    error = answer.get("error")
+    if isinstance(error, dict):
+        error = error.get("message")
+    return error if isinstance(error, str) else "the answer is neither a result nor an error of the protocol"
