@@ -177,6 +177,86 @@ async def test_a_server_that_vanishes_fails_its_calls_and_is_found_again_when_it
 
 
 @pytest.mark.clause("C105")
+@pytest.mark.case("K1")
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_server_that_vanishes_in_mid_call_fails_its_open_calls_at_once_by_name(way: str) -> None:
+    server, healthy = fake(way), fake("modern")
+    server.name = "doomed"
+    entered = 0
+
+    async def hold(arguments: Json) -> Json:
+        nonlocal entered
+        entered += 1
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    server.tool("hold", hold)
+    healthy.tool("fine")
+    said: list[str] = []
+    async with healthy.serving(), running_hub(MCPServerConfig(healthy.url, name="healthy")) as made:
+
+        async def call() -> None:
+            said.append(str(await made.failure("hold")))
+
+        async with anyio.create_task_group() as group:
+            async with server.serving():
+                await made.hub.add([config(server, way)])
+                for _ in range(3):
+                    group.start_soon(call)
+                while entered < 3:
+                    await anyio.sleep(0.005)
+            with anyio.fail_after(2):
+                while len(said) < 3:
+                    await anyio.sleep(0.005)
+        assert len(set(said)) == 1
+        assert "Tool 'hold' failed: server 'fake' " in said[0]
+        assert said[0].endswith("it may have taken effect")
+        assert server.calls() == ["hold"] * 3
+        assert await made.call("fine") == "fine"
+        assert made.status().state == "connected"
+
+
+@pytest.mark.clause("C108")
+@pytest.mark.parametrize("way", ["modern", "legacy", "sse"])
+@pytest.mark.parametrize("silence", ["accepts", "begins"])
+async def test_a_silent_server_is_given_up_after_its_timeout(way: str, silence: str) -> None:
+    async def say_nothing(asked: Asked) -> None:
+        if silence == "begins":
+            await asked.start_stream("text/event-stream")
+        await anyio.sleep_forever()
+
+    protocol = "2026-07-28" if way == "modern" else way if way == "legacy" else "auto"
+    async with serve_http(say_nothing) as origin:
+        silent = MCPServerConfig(
+            f"{origin}/x", "sse" if way == "sse" else "http", timeout=0.3, protocol=protocol, name="silent"
+        )
+        with anyio.fail_after(5):
+            async with running_hub(silent) as made:
+                assert made.status().error == "did not answer within 0.3 s"
+
+
+@pytest.mark.clause("C105")
+@pytest.mark.case("K5")
+async def test_a_session_that_an_sse_server_has_lost_is_begun_anew_once() -> None:
+    server = fake("sse")
+    refused: list[str] = []
+
+    async def forget(asked: Asked, message: Json) -> bool:
+        if message.get("method") == "tools/call" and not refused:
+            refused.append(asked.path)
+            await asked.respond(404, b"no such session")
+            return True
+        return False
+
+    server.on_post = forget
+    async with server.serving(), running_hub(config(server, "sse")) as made:
+        assert await made.call("echo") == "echo"
+        assert refused == ["/messages/0"]
+        assert server.calls() == ["echo"]
+        assert server.connections == 2
+
+
+@pytest.mark.clause("C105")
 @pytest.mark.case("K5")
 @pytest.mark.parametrize("status", [404, 400])
 async def test_a_lost_session_is_begun_anew_once_and_each_call_made_again_once(status: int) -> None:

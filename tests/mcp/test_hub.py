@@ -64,6 +64,20 @@ async def test_a_silent_server_costs_its_own_timeout_and_is_reported_alone() -> 
 
 
 @pytest.mark.clause("C108")
+async def test_the_status_tells_since_when() -> None:
+    server = FakeServer("s")
+    server.tool("a")
+    async with running_hub(config(server, timeout=2.0), wall=lambda: 1000 + anyio.current_time()) as made:
+        begun = made.status().since
+        await anyio.sleep(10)
+        assert (made.status().state, made.status().since) == ("connected", begun)
+        server.silent_to = {"initialize", "server/discover"}
+        server.die()
+        await anyio.sleep(2.25)
+        assert (made.status().state, made.status().since - begun) == ("down", 12)
+
+
+@pytest.mark.clause("C108")
 async def test_a_required_server_that_cannot_be_connected_fails_the_start_with_its_error() -> None:
     silent, slow = FakeServer("silent"), FakeServer("slow")
     silent.silent_to = slow.silent_to = {"initialize", "server/discover"}

@@ -122,6 +122,31 @@ async def test_noise_is_read_past(way: str) -> None:
         assert made.status().state == "connected"
 
 
+@pytest.mark.case("K1")
+async def test_odd_answers_settle_their_own_call_and_nothing_else() -> None:
+    async with running_hub(config()) as made:
+        with anyio.fail_after(20):
+            assert await made.call("twice") == "first"
+            assert await made.call("half_character") == "?!"
+            assert await made.call("no_utf8") == "\ufffd!"
+            assert "neither a result nor an error of the protocol" in str(await made.failure("nothing"))
+            assert await made.call("flood") == "done"
+            assert await made.call("echo", text="alive") == "alive"
+        assert made.status().state == "connected"
+
+
+async def test_a_server_that_stops_reading_fails_calls_by_their_timeouts_and_can_be_closed() -> None:
+    async with running_hub(config(), config(name="other")) as made:
+        assert await made.call("deaf") == "from now on"
+        for _ in range(3):
+            with anyio.move_on_after(0.1) as scope:
+                await made.call("echo", text="x" * 500_000)
+            assert scope.cancelled_caught
+        with anyio.fail_after(8):  # 0.5 s for what is to be written, and 4 s by the documented limits
+            await made.hub.remove(["odd"])
+        assert await made.call("echo", text="alive") == "alive"
+
+
 @pytest.mark.clause("C105")
 async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_works(tmp_path: Path) -> None:
     events = tmp_path / "events"

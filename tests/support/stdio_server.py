@@ -13,7 +13,28 @@ import time
 from typing import Any
 
 WAYS = set(sys.argv[1:])
-TOOLS = ("echo", "hold", "exit", "killed", "close_stdout", "close_stdin", "half_line", "unknown_id", "pid")
+TOOLS = (
+    "echo",
+    "hold",
+    "exit",
+    "killed",
+    "close_stdout",
+    "close_stdin",
+    "half_line",
+    "unknown_id",
+    "pid",
+    "twice",
+    "half_character",
+    "no_utf8",
+    "nothing",
+    "flood",
+    "deaf",
+)
+ODD_LINES = {
+    "half_character": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"\\ud83d!"}]}}',
+    "no_utf8": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"\xff!"}]}}',
+    "nothing": b'{"jsonrpc":"2.0","id":ID,"result":null}',
+}
 LINGER = "import time; time.sleep(600)"
 
 held: list[Any] = []
@@ -49,6 +70,19 @@ def call(request: Any, name: str, arguments: dict[str, Any]) -> None:
     elif name == "unknown_id":
         say({"id": 987654, "result": text("nobody asked")})
         say({"id": request, "result": text("known")})
+    elif name == "twice":
+        for words in ("first", "second"):
+            say({"id": request, "result": text(words)})
+    elif name in ODD_LINES:
+        os.write(1, ODD_LINES[name].replace(b"ID", json.dumps(request).encode()) + b"\n")
+    elif name == "flood":
+        for number in range(500):
+            say({"method": "notifications/progress", "params": {"progressToken": 99_999, "progress": number}})
+            say({"method": "notifications/message", "params": {"level": "info", "data": "x" * 100}})
+        say({"id": request, "result": text("done")})
+    elif name == "deaf":
+        say({"id": request, "result": text("from now on")})
+        time.sleep(600)
     elif name == "exit":
         sys.stdout.flush()
         os._exit(int(arguments.get("code", 3)))
