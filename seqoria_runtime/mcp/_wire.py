@@ -1,15 +1,21 @@
 """Owns the last word on requests and results between the SDK's session and its dispatcher.
 
 Requests that failed below the protocol are told from answers, and results are put into a form that
-the SDK's strict models take, so that an odd part of one does not cost the rest.
+the SDK's strict models take, so that an odd part of one does not cost the rest. A cancelled caller does
+not wait until its server has heard of that.
 """
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
+import anyio
+from anyio import get_cancelled_exc_class
+from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import REQUEST_TIMEOUT, RequestId
 
 from ._failures import RequestFailed
 from ._link import Exchange, Link, call_headers, current_exchange
@@ -22,11 +28,15 @@ class Wire(JSONRPCDispatcher):
     def __init__(self, read_stream: Any, write_stream: Any, link: Link) -> None:
         super().__init__(read_stream, write_stream)
         self._link = link
+        self._ids = count(1)
+        self._notices: TaskGroup | None = None
 
     async def run(self, *handlers: Any, **options: Any) -> None:
         """Read messages until the transport ends, whichever it is, and say so."""
         try:
-            await super().run(*handlers, **options)
+            async with anyio.create_task_group() as self._notices:
+                await super().run(*handlers, **options)
+                self._notices.cancel_scope.cancel("the connection has ended")
         finally:
             self._link.end("closed the connection")
 
@@ -36,17 +46,30 @@ class Wire(JSONRPCDispatcher):
         """Send a request; raises `RequestFailed` where nothing of the protocol answered it."""
         if self._link.lost is not None:
             raise RequestFailed(self._link.lost, ran=False)
+        options: CallOptions = {"request_id": next(self._ids), **(opts or {}), "cancel_on_abandon": False}
+        wanted = (opts or {}).get("cancel_on_abandon", True)
         exchange = Exchange(call_headers.get())
         token = current_exchange.set(exchange)
         try:
-            result = await super().send_raw_request(method, params, opts, **related)
+            result = await super().send_raw_request(method, params, options, **related)
+        except get_cancelled_exc_class():
+            self._abandon(options["request_id"], wanted=wanted)
+            raise
         except RequestFailed:
             raise
         except MCPError as error:
+            if error.code == REQUEST_TIMEOUT and "timeout" in options:
+                self._abandon(options["request_id"], wanted=wanted)
             raise self._failure_of(error, exchange) from None
         finally:
             current_exchange.reset(token)
         return readable(method, result)
+
+    def _abandon(self, request: RequestId, *, wanted: bool) -> None:
+        """Tell the server that nobody waits for this request any more, without waiting for it."""
+        if wanted and self._notices is not None:
+            params = {"requestId": request, "reason": "the caller was cancelled"}
+            self._notices.start_soon(self.notify, "notifications/cancelled", params)
 
     def _failure_of(self, error: MCPError, exchange: Exchange) -> MCPError:
         if exchange.failure is not None:

@@ -368,6 +368,36 @@ async def test_a_cancelled_call_is_ended_at_the_server_and_the_next_one_works(wa
         assert ("notifications/cancelled" in server.methods()) == (way != "modern")
 
 
+@pytest.mark.clause("C105")
+@pytest.mark.parametrize("way", ["legacy", "sse"])
+async def test_a_cancelled_caller_does_not_wait_until_the_server_has_heard_of_it(way: str) -> None:
+    server = fake(way)
+    entered, told = anyio.Event(), anyio.Event()
+
+    async def hold(arguments: Json) -> Json:
+        entered.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def keep_the_notice(asked: Asked, message: Json) -> bool:
+        if message.get("method") != "notifications/cancelled":
+            return False
+        told.set()
+        await anyio.sleep_forever()
+        return True
+
+    server.tool("hold", hold)
+    server.on_post = keep_the_notice
+    async with server.serving(), running_hub(config(server, way)) as made:
+        with anyio.fail_after(3):
+            async with anyio.create_task_group() as group:
+                group.start_soon(made.call, "hold")
+                await entered.wait()
+                group.cancel_scope.cancel()
+            await told.wait()
+            assert await made.call("echo") == "echo"
+
+
 async def test_a_session_is_ended_at_the_server_when_the_connection_is_closed() -> None:
     server = fake("legacy")
     async with server.serving():
