@@ -60,6 +60,7 @@ class Connection:
         self._limit = CancelScope()
         self._retired = Event()
         self._retired_for: str | None = None
+        self._given_up: str | None = None
         self._idle = Event()
         self._in_flight = 0
         self._session: ClientSession | None = None
@@ -108,6 +109,7 @@ class Connection:
         """End the connection; requests in flight fail at once, with this cause if it is the first one."""
         self._link.end(cause)
         if not self.opened.is_set():
+            self._given_up = self._given_up or cause
             self._limit.cancel(cause)
 
     def retire(self, cause: str) -> None:
@@ -222,9 +224,9 @@ class Connection:
             self._fail(self._overrun())
 
     def _overrun(self) -> RequestFailed:
-        if self._link.lost is not None:
-            return RequestFailed(self._link.lost, ran=False)
-        return RequestFailed(f"did not answer within {self._config.timeout:g} s", ran=False)
+        # Not the link's word, which may only say that the cancellation has got there first.
+        cause = self._given_up or f"did not answer within {self._config.timeout:g} s"
+        return RequestFailed(cause, ran=False)
 
     def _fail(self, failure: RequestFailed) -> None:
         if not self.opened.is_set():

@@ -23,8 +23,9 @@ SESSION_HEADER = "mcp-session-id"
 
 _MAX_ERROR_BODY = 64 * 1024
 _MAX_UNWOUND = 64
-# How long a server may take to hear that its session is over.
-_GOODBYE_SECONDS = 2.0
+# How long a server may take to hear what it need not answer, as that its session is over. With the SDK all
+# that is sent on a connection waits for it.
+_NOTICE_SECONDS = 2.0
 _ERROR_STATUS = 400
 _NEVER_SENT = (
     httpx2.ConnectError,
@@ -59,8 +60,9 @@ class HTTPClient(httpx2.AsyncClient):
         if exchange is not None:
             exchange.failure = None
             request.headers.update(exchange.headers or {})
-        if request.method == "DELETE":
-            request.extensions["timeout"] = httpx2.Timeout(_GOODBYE_SECONDS).as_dict()
+        told = request.method == "POST" and exchange is not None and exchange.notice
+        if told or request.method == "DELETE":
+            request.extensions["timeout"] = httpx2.Timeout(_NOTICE_SECONDS).as_dict()
         try:
             response = await super().send(request, **options)
             if request.method != "POST" or exchange is None:
@@ -70,7 +72,8 @@ class HTTPClient(httpx2.AsyncClient):
             if request.method == "DELETE":
                 # That the session of a server that has gone cannot be ended is no news to anybody.
                 return httpx2.Response(httpx2.codes.METHOD_NOT_ALLOWED, request=request)
-            self._link.doubt(cause_of(exc))
+            if not isinstance(exc, httpx2.ReadTimeout):
+                self._link.doubt(cause_of(exc))
             return self._failed(request, exchange, transport_failure(exc), exc)
         except Exception as exc:  # noqa: BLE001 - the SDK ends the connection for whatever a login raises
             # All of it comes before the request was let in.

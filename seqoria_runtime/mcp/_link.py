@@ -1,4 +1,4 @@
-"""Owns what a transport tells its connection beside messages, and one request's way over HTTP.
+"""Owns what a transport tells its connection beside messages, and one message's way over HTTP.
 
 Knows no transport and no protocol.
 """
@@ -39,14 +39,18 @@ class Link:
 
 @dataclass(slots=True)
 class Exchange:
-    """One request on its way: what HTTP has to add to it, and how it failed there, if it did."""
+    """One message on its way: what HTTP has to add to it, and how it failed there, if it did.
+
+    A notice is a message that nobody answers.
+    """
 
     headers: Mapping[str, str] | None = None
     failure: RequestFailed | None = None
+    notice: bool = False
 
 
 call_headers: ContextVar[Mapping[str, str] | None] = ContextVar("call_headers", default=None)
 """The headers of the tool call that this code runs for; `None` outside of calls."""
 
 current_exchange: ContextVar[Exchange | None] = ContextVar("current_exchange", default=None)
-"""The request that this code runs for, in the caller's task and in those of the transport."""
+"""The message that this code runs for, in the caller's task and in those of the transport."""

@@ -65,6 +65,20 @@ class Wire(JSONRPCDispatcher):
             current_exchange.reset(token)
         return readable(method, result)
 
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+        **related: Any,
+    ) -> None:
+        """Send a message that nobody answers."""
+        token = current_exchange.set(Exchange(call_headers.get(), notice=True))
+        try:
+            await super().notify(method, params, opts, **related)
+        finally:
+            current_exchange.reset(token)
+
     def _abandon(self, request: RequestId, *, wanted: bool) -> None:
         """Tell the server that nobody waits for this request any more, without waiting for it."""
         if wanted and self._notices is not None:

@@ -484,7 +484,7 @@ async def test_resources_and_prompts_of_one_server_are_reached_by_its_name() -> 
 @pytest.mark.clause("C2")
 @pytest.mark.parametrize(
     ("servers", "complaint"),
-    [(5, "'mcp_servers' takes"), ([5], "'mcp_servers' takes"), ("ftp://x", "not ftp://")],
+    [(5, "'mcp_servers' takes"), ([5], r"'mcp_servers\[0\]' must be"), ("ftp://x", "not ftp://")],
 )
 def test_bad_servers_are_refused_at_construction(servers: Any, complaint: str) -> None:
     with pytest.raises((TypeError, ValueError), match=complaint):

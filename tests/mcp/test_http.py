@@ -389,13 +389,16 @@ async def test_a_cancelled_caller_does_not_wait_until_the_server_has_heard_of_it
     server.tool("hold", hold)
     server.on_post = keep_the_notice
     async with server.serving(), running_hub(config(server, way)) as made:
-        with anyio.fail_after(3):
+        with anyio.fail_after(1.5):
             async with anyio.create_task_group() as group:
                 group.start_soon(made.call, "hold")
                 await entered.wait()
                 group.cancel_scope.cancel()
+        with anyio.fail_after(10):
             await told.wait()
             assert await made.call("echo") == "echo"
+        assert made.status().state == "connected"
+        assert server.connections == 1
 
 
 async def test_a_session_is_ended_at_the_server_when_the_connection_is_closed() -> None:
