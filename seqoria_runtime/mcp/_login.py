@@ -44,6 +44,7 @@ class Login(httpx2.Auth):
         """Send a request signed; renew the tokens or log in where that is needed, and send it again."""
         refusal = _Refusal(self._provider)
         while not refusal.spent:
+            await refusal.look_again()
             flow = self._provider.async_auth_flow(request)
             try:
                 outgoing = await _next(flow)
@@ -72,6 +73,12 @@ class _Refusal:
 
     def note(self, request: httpx2.Request, response: httpx2.Response) -> None:
         self._response, self._token = response, request.headers.get("authorization")
+
+    async def look_again(self) -> None:
+        """See whether another client has renewed the tokens, where these do not seem to be good."""
+        browser = self._browser
+        if browser is not None and (self._response is not None or not browser.context.is_token_valid()):
+            await browser.look_again()
 
     def meets(self, request: httpx2.Request) -> bool:
         """Whether the request would only be refused again; new tokens may have come meanwhile."""

@@ -40,9 +40,18 @@ class BrowserProvider(OAuthClientProvider):
             config.client_metadata_url,
         )
         kept.context = self.context
+        self._kept = kept
         self._config = config
         self._loopback: LoopbackLogin | None = None
         self._answer: AuthorizationCodeResult | None = None
+
+    async def look_again(self) -> None:
+        """Take over the tokens that another client of the same storage has been given meanwhile."""
+        async with self.context.lock:
+            tokens = await self._kept.news() if self._initialized else None
+            if tokens is not None:
+                self.context.current_tokens = tokens
+                restore(self.context)
 
     async def begin_login(self) -> None:
         """Get ready for the browser to come back, where that is the way."""

@@ -30,6 +30,7 @@ class KeptTokens:
 
     def __init__(self, storage: TokenStorage) -> None:
         self._storage = storage
+        self._seen: str | None = None
         self.context: OAuthContext | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -37,9 +38,18 @@ class KeptTokens:
         kept = await self._storage.get_tokens()
         if kept is None:
             return None
-        return OAuthTokens.model_validate(kept if isinstance(kept, Mapping) else kept.model_dump())
+        tokens = OAuthTokens.model_validate(kept if isinstance(kept, Mapping) else kept.model_dump())
+        self._seen = tokens.access_token
+        return tokens
+
+    async def news(self) -> OAuthToken | None:
+        """The tokens, if they are others than those that were last read or kept here."""
+        seen = self._seen
+        tokens = await self.get_tokens()
+        return None if tokens is None or tokens.access_token == seen else tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._seen = tokens.access_token
         await self._storage.set_tokens(
             OAuthTokens(
                 **tokens.model_dump(include=set(OAuthToken.model_fields)),

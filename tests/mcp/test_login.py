@@ -124,6 +124,42 @@ async def test_stored_tokens_that_have_expired_are_renewed_and_nobody_is_asked(b
         assert len(browser.visits) == 1
 
 
+async def test_two_clients_with_one_storage_take_over_each_others_renewed_tokens(brief_url: str) -> None:
+    browser, storage = Browser(), Storage()
+    login = {"redirect_handler": browser, "storage": storage}
+    async with logged_in(brief_url, **login) as one, logged_in(brief_url, **login) as two:
+        await tally(one)
+        for _ in range(2):
+            await anyio.sleep(EXPIRED)
+            before = (await tally(one))["refresh"]
+            assert (await tally(two))["refresh"] == before
+        await anyio.sleep(EXPIRED)
+        async with anyio.create_task_group() as group:
+            group.start_soon(tally, one)
+            group.start_soon(tally, two)
+        assert [made.status().state for made in (one, two)] == ["connected", "connected"]
+    assert len(browser.visits) == 1
+
+
+async def test_a_login_is_given_up_when_its_server_is_removed(url: str) -> None:
+    asked: list[str] = []
+    shown = anyio.Event()
+
+    async def ignore(url: str) -> None:
+        asked.append(url)
+        shown.set()
+
+    config = MCPServerConfig(url, oauth=OAuthConfig(redirect_handler=ignore), name="secure")
+    async with running_hub() as made, anyio.create_task_group() as group:
+        group.start_soon(made.hub.add, [config])
+        await shown.wait()
+        with anyio.fail_after(3):
+            await made.hub.remove(["secure"])
+        port = urlsplit(parse_qs(urlsplit(asked[0]).query)["redirect_uri"][0]).port
+        with pytest.raises(OSError, match=r"."):
+            await anyio.connect_tcp("127.0.0.1", port or 0)
+
+
 async def test_a_refused_login_fails_at_once_and_is_not_asked_for_again_by_itself(url: str) -> None:
     def refuse(location: str) -> str:
         parts = urlsplit(location)

@@ -49,7 +49,7 @@ def test_an_answer_that_breaks_the_protocol_is_an_error_answer(answer: dict[str,
 
 
 def test_a_batch_is_read_message_by_message() -> None:
-    answers = [{"jsonrpc": "2.0", "id": number, "result": {}} for number in (1, 2)]
+    answers: list[object] = [{"jsonrpc": "2.0", "id": number, "result": {}} for number in (1, 2)]
     assert [getattr(message, "id", None) for message in messages_in(json.dumps([*answers, 5]))] == [1, 2]
 
 
