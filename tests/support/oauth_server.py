@@ -59,7 +59,9 @@ class Provider:
         return self._issue(client, code.scopes, code.resource)
 
     async def load_refresh_token(self, client: Any, token: str) -> Any:
-        return self.refresh.get(token)
+        found = self.refresh.get(token)
+        counts["stale"] += found is None
+        return found
 
     async def exchange_refresh_token(self, client: Any, token: Any, scopes: Any, *rest: Any) -> OAuthToken:
         counts["refresh"] += 1
@@ -109,7 +111,9 @@ def make(base: str, seconds: int) -> Any:
     @server.tool()
     async def tally() -> str:
         """What the authorization server has done so far."""
-        return " ".join(f"{name}={counts[name]}" for name in ("register", "authorize", "exchange", "refresh"))
+        return " ".join(
+            f"{name}={counts[name]}" for name in ("register", "authorize", "exchange", "refresh", "stale")
+        )
 
     @server.tool()
     async def nap(seconds: float) -> str:
