@@ -3,6 +3,7 @@
 Light: it loads neither the SDK nor anything that does I/O.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from importlib.util import find_spec
@@ -23,6 +24,8 @@ PROTOCOLS = ("auto", "legacy", "2026-07-28")
 DEFAULT_TIMEOUT = 30.0
 DEFAULT_MAX_RESULT_CHARS = 1_000_000
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[!-~](?:[\t -~]*[!-~])?")
 _CALLBACKS = ("elicitation", "sampling", "roots", "logging")
 
 
@@ -69,7 +72,7 @@ class MCPServerConfig:
             "target": target,
             "headers": _headers(self.headers),
             "timeout": _checks.positive_seconds("timeout", self.timeout),
-            "env": _strings("env", self.env),
+            "env": _environment(self.env),
             "oauth": _oauth(self.oauth),
             "args": _words(self.args),
             "name": self.name or target.name,
@@ -101,6 +104,18 @@ def configs_of(servers: Any, *, option: str = "mcp_servers") -> tuple[MCPServerC
     if configs:
         require_sdk()
     return configs
+
+
+def header_fault(headers: Mapping[Any, Any]) -> str | None:
+    """What keeps these from being headers of HTTP, said without any value; `None` if nothing does."""
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            return "must hold strings only"
+        if not _HEADER_NAME.fullmatch(name):
+            return f"must hold names of headers, not {name!r}"
+        if value and not _HEADER_VALUE.fullmatch(value):
+            return f"must hold ASCII without control characters or spaces at the ends; {name!r} does not"
+    return None
 
 
 def require_sdk() -> None:
@@ -158,6 +173,8 @@ def _check_rest(config: MCPServerConfig) -> None:
         _checks.positive_int("max_result_chars", config.max_result_chars)
     if config.cwd is not None and not isinstance(config.cwd, (str, Path)):
         raise TypeError(f"'cwd' must be a path, not {type(config.cwd).__name__}")
+    if config.cwd is not None and (not str(config.cwd) or "\0" in str(config.cwd)):
+        raise ValueError(f"'cwd' must be a path, not {str(config.cwd)!r}")
     for name in _CALLBACKS:
         callback = getattr(config, name)
         if callback is not None and not callable(callback):
@@ -165,7 +182,23 @@ def _check_rest(config: MCPServerConfig) -> None:
 
 
 def _headers(value: Any) -> Any:
-    return value if value is None or callable(value) else _strings("headers", value)
+    if value is None or callable(value):
+        return value
+    headers = _strings("headers", value)
+    fault = header_fault(headers or {})
+    if fault is not None:
+        raise ValueError(f"'headers' {fault}")
+    return headers
+
+
+def _environment(value: Any) -> dict[str, str] | None:
+    env = _strings("env", value)
+    for name, text in (env or {}).items():
+        if not name or "=" in name or "\0" in name:
+            raise ValueError(f"'env' must hold names of environment variables, not {name!r}")
+        if "\0" in text:
+            raise ValueError(f"'env' may not hold null characters; {name!r} does")
+    return env
 
 
 def _strings(name: str, value: Any) -> dict[str, str] | None:

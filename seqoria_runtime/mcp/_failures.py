@@ -102,6 +102,4 @@ def connect_failure(exc: BaseException) -> RequestFailed:
         return cause
     if isinstance(cause, MCPError):
         return RequestFailed(f"refused the handshake: {cause}", ran=False, about="refusal")
-    if isinstance(cause, OSError):
-        return RequestFailed(f"could not be started: {describe(cause)}", ran=False)
     return RequestFailed(f"could not be connected: {describe(cause)}", ran=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from seqoria_runtime.execution.threads import run_in_thread
 
-from ._config import HeaderSource
+from ._config import HeaderSource, header_fault
 from ._failures import RequestFailed
 
 
@@ -28,6 +28,7 @@ async def headers_for(source: HeaderSource | None, context: Mapping[str, Any]) -
         raise RequestFailed(
             f"was not asked: 'headers' failed with {type(exc).__name__}", ran=False, about="caller"
         ) from exc
-    if not all(isinstance(text, str) for pair in headers.items() for text in pair):
-        raise RequestFailed("was not asked: 'headers' gave no strings", ran=False, about="caller")
+    fault = header_fault(headers)
+    if fault is not None:
+        raise RequestFailed(f"was not asked: what 'headers' gives {fault}", ran=False, about="caller")
     return headers

@@ -19,6 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from seqoria_runtime._redaction import bounded, redact
 
+from ._failures import RequestFailed, describe
 from ._link import Link
 from ._messages import messages_in
 from ._pipes import Child
@@ -53,12 +54,26 @@ async def stdio_transport(
 ) -> AsyncGenerator[Streams, None]:
     """Run a server and talk to it; leaving ends its whole process tree, also when cancelled.
 
-    Raises `OSError` if the program cannot be started.
+    Raises `RequestFailed` if the program cannot be started.
     """
     whole = {**get_default_environment(), **(env or {})}
-    with Child(argv, env=whole, cwd=cwd) as child:
+    try:
+        started = Child(argv, env=whole, cwd=cwd)
+    except OSError as exc:
+        raise _not_started(exc, argv[0], cwd) from exc
+    with started as child:
         async with _talk(_StdioServer(child, link, log)) as streams:
             yield streams
+
+
+def _not_started(exc: OSError, program: str, cwd: str | Path | None) -> RequestFailed:
+    """What is wrong with a command, as far as that can be told."""
+    advice = ""
+    if cwd is not None and not Path(cwd).is_dir():
+        advice = "; 'cwd' is no folder"
+    elif isinstance(exc, FileNotFoundError) and any(map(str.isspace, program)):
+        advice = "; the arguments of a command go into 'args'"
+    return RequestFailed(f"could not be started: {describe(exc)}{advice}", ran=False)
 
 
 @asynccontextmanager
@@ -155,7 +170,8 @@ class _StdioServer:
         # Nobody may wait for the pipe when it is closed.
         self.writing.cancel("the server reads no more")
         await written.wait()
+        crashed = bool(self.child.exit_code)
         await end_process_tree(self.child)
         if self.last_words and self.child.exit_code:
             words = redact(self.last_words.decode(errors="replace").strip())
-            self.log.info("said before it ended: %s", words)
+            self.log.log(logging.WARNING if crashed else logging.INFO, "said before it ended: %s", words)

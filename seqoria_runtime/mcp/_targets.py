@@ -40,6 +40,10 @@ class Command:
 
     argv: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if any("\0" in word for word in self.argv):
+            raise ValueError("a command line may not hold null characters")
+
     @property
     def transport(self) -> Transport:
         return "stdio"

@@ -68,6 +68,24 @@ async def test_turns_at_the_same_time_do_not_mix_their_credentials() -> None:
         assert sorted(str(header) for header in seen(server, "tools/call")) == ["Bearer ada", "Bearer bob"]
 
 
+@pytest.mark.clause("C96", "C105")
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_value_that_no_header_may_have_fails_its_call_alone_and_is_not_told(way: str) -> None:
+    server = HTTPFake(modern=way == "modern")
+    server.tool("t")
+    async with server.serving(), client_of(server, way, token_of) as client:
+        for token in ("sécret", "secret\nX-Admin: 1", "secret ", "secret\0"):
+            [outcome] = await client.run_tool_calls([CALL], context={"token": token})
+            assert isinstance(outcome, ToolCallError)
+            assert "'headers' gives must hold ASCII" in outcome.error
+            assert "'Authorization' does not" in outcome.error
+            assert "cret" not in outcome.error
+        [outcome] = await client.run_tool_calls([CALL], context={"token": "good"})
+        assert isinstance(outcome, ToolCallResult)
+        assert server.connections == 1
+        assert client.mcp_status()[0].state == "connected"
+
+
 async def test_a_header_function_that_fails_fails_the_call_without_asking_the_server() -> None:
     server = HTTPFake(modern=True)
     server.tool("t")

@@ -105,7 +105,6 @@ async def test_a_server_that_dies_while_idle_is_back_for_the_next_call() -> None
 async def test_a_server_that_exits_before_the_handshake_is_reported_with_its_exit_code(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("INFO", logger="test")
     async with running_hub(config("exits_at_once"), config(name="other")) as made:
         down, up = made.hub.status()
         assert (down.state, down.error, up.state) == ("down", "exited with code 7", "connected")
@@ -176,11 +175,26 @@ async def test_a_server_that_closes_its_input_is_lost_rather_than_unheard() -> N
 
 
 @pytest.mark.clause("C100")
-async def test_a_program_that_is_not_there_is_reported() -> None:
-    async with running_hub(MCPServerConfig(command="/no/such/program", name="absent")) as made:
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"command": "/no/such/program"},
+            "FileNotFoundError: [Errno 2] No such file or directory: '/no/such/program'",
+        ),
+        ({"command": "python server.py"}, "'python server.py'; the arguments of a command go into 'args'"),
+        ({"command": sys.executable, "cwd": "/no/such"}, "'/no/such'; 'cwd' is no folder"),
+        ({"command": str(SCRIPT)}, "PermissionError"),
+    ],
+)
+async def test_a_program_that_cannot_be_started_is_reported_with_the_reason(
+    options: dict[str, Any], said: str
+) -> None:
+    async with running_hub(MCPServerConfig(**options)) as made:
         error = made.status().error
         assert error is not None
-        assert error.startswith("could not be started: FileNotFoundError")
+        assert error.startswith("could not be started: ")
+        assert said in error
 
 
 @pytest.mark.clause("C100")

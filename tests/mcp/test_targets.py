@@ -60,7 +60,7 @@ def test_a_command_line_is_split_like_a_shell_does(url: str, transport: str, arg
     assert target_of(url, transport) == Command(argv)
 
 
-@given(st.lists(st.text(min_size=1), min_size=1))
+@given(st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1), min_size=1))
 def test_shlex_join_is_the_inverse_of_the_splitting(words: list[str]) -> None:
     assert target_of(f"stdio://{shlex.join(words)}") == Command(tuple(words))
 
@@ -80,6 +80,7 @@ def test_shlex_join_is_the_inverse_of_the_splitting(words: list[str]) -> None:
         ("http://host", "stdio", "'transport' is 'stdio'"),
         ("stdio://x", "http", "'transport' is 'http'"),
         ("sse://host", "http", "'transport' is 'http'"),
+        ("stdio://a\0b", "auto", "null characters"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_with_the_reason(
