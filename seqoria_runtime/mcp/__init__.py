@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._config import MCPServerConfig
+from ._config import require_sdk as _require_sdk
 from ._oauth_config import InMemoryTokenStorage, OAuthConfig, TokenStorage
 from ._status import ServerStatus
 
@@ -43,6 +44,7 @@ def __getattr__(name: str) -> Any:
     }
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _require_sdk()
     return getattr(import_module(f".{homes[name]}", __name__), name)
 
 

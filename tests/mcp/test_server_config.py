@@ -140,17 +140,21 @@ def test_a_wrong_server_is_refused_by_its_place(servers: Any, error: type[Except
 def test_without_the_sdk_a_server_is_refused_with_the_extras_name() -> None:
     program = (
         "import sys; sys.modules['mcp'] = None\n"
+        "from seqoria_runtime import AsyncAIClient\n"
         "from seqoria_runtime.mcp import MCPServerConfig\n"
-        "from seqoria_runtime.mcp._config import configs_of\n"
         "from seqoria_runtime.models.errors import MissingExtraError\n"
-        "assert configs_of([]) == ()\n"
-        "try: configs_of(['http://host'])\n"
+        "from seqoria_runtime.testing import ScriptedProvider\n"
+        "AsyncAIClient([ScriptedProvider([])], mcp_servers=[])\n"
+        "try: AsyncAIClient([ScriptedProvider([])], mcp_servers=[MCPServerConfig('http://host')])\n"
+        "except MissingExtraError as error: print(error, error.extra)\n"
+        "try: from seqoria_runtime.mcp import connect_mcp\n"
         "except MissingExtraError as error: print(error, error.extra)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
     )
-    assert done.stdout == "MCP servers need an extra: pip install 'seqoria-runtime[mcp]' mcp\n", done.stderr
+    said = "MCP servers need an extra: pip install 'seqoria-runtime[mcp]' mcp\n"
+    assert done.stdout == said * 2, done.stderr
     assert issubclass(MissingExtraError, ImportError)
 
 
