@@ -168,12 +168,14 @@ async def test_a_server_that_is_killed_in_mid_call_and_started_again_is_found_ag
     port = unused_port()
     command = forked("sdk_server", transport, backend, str(port))
     there = MCPServerConfig(url(transport, port), transport, protocol=protocol)
-    with listening(command, port):
+    with listening(command, port) as process:
         async with client_of(there) as client:
             with anyio.fail_after(10):
                 [died] = await client.run_tool_calls([request("die")])
             assert isinstance(died, ToolCallError)
             assert "may have taken effect" in died.error
+            while process.poll() is None:
+                await anyio.sleep(0.005)
             [absent] = await client.run_tool_calls([request("add", a=1, b=1)])
             assert isinstance(absent, ToolCallError)
             assert absent.kind == "unavailable"

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from seqoria_runtime._tools import ToolFailure
-from seqoria_runtime.mcp import MCPServerConfig
+from seqoria_runtime.mcp import MCPServerConfig, _processes
 from tests.support.mcp_hubs import Hub, running_hub
 
 SCRIPT = Path(__file__).parents[1] / "support" / "stdio_server.py"
@@ -24,6 +24,13 @@ def config(*ways: str, events: Path | None = None, **options: Any) -> MCPServerC
     return MCPServerConfig(
         command=sys.executable, args=[str(SCRIPT), *ways], env=env, **{"name": "odd", **options}
     )
+
+
+@pytest.fixture
+def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give processes less time to end than they have, where that time is not what a test is about."""
+    monkeypatch.setattr(_processes, "EXIT_SECONDS", 0.3)
+    monkeypatch.setattr(_processes, "TERMINATE_SECONDS", 0.2)
 
 
 def lines(events: Path) -> list[str]:
@@ -134,6 +141,7 @@ async def test_odd_answers_settle_their_own_call_and_nothing_else() -> None:
         assert made.status().state == "connected"
 
 
+@pytest.mark.usefixtures("brisk")
 async def test_a_server_that_stops_reading_fails_calls_by_their_timeouts_and_can_be_closed() -> None:
     async with running_hub(config(), config(name="other")) as made:
         assert await made.call("deaf") == "from now on"
@@ -165,6 +173,7 @@ async def test_a_large_message_arrives_whole_though_its_sender_is_cancelled_mean
         assert await made.call("echo", text=big) == big[: 1_000_000 - len(" [cut]")] + " [cut]"
 
 
+@pytest.mark.usefixtures("brisk")
 async def test_a_server_that_closes_its_input_is_lost_rather_than_unheard() -> None:
     async with running_hub(config()) as made:
         async with anyio.create_task_group() as group:
@@ -223,7 +232,7 @@ async def test_a_silent_server_is_given_up_after_its_timeout() -> None:
 async def test_odd_servers_of_the_older_era_are_connected_without_much_delay(way: str) -> None:
     async with running_hub() as made:
         with anyio.fail_after(9):
-            await made.hub.add([config(way)])
+            await made.hub.add([config(way, timeout=4.0)])
         assert await made.call("echo", text="x") == "x"
         assert made.status().protocol == "2025-11-25"
 
@@ -248,6 +257,7 @@ async def test_closing_ends_children_that_a_well_behaved_server_leaves_behind(tm
     assert [pid for pid in pids if not gone(pid)] == []
 
 
+@pytest.mark.usefixtures("brisk")
 @pytest.mark.parametrize("connected", [True, False])
 async def test_a_cancelled_client_leaves_no_process(connected: bool, tmp_path: Path) -> None:
     events = tmp_path / "events"
