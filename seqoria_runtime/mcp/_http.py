@@ -12,12 +12,13 @@ from typing import Any
 
 import anyio
 import httpx2
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCResponse, RequestId
 
 from seqoria_runtime._retry_after import parse_retry_after
 
 from ._failures import RequestFailed, describe, http_failure
 from ._link import Exchange, Link, current_exchange
+from ._messages import messages_in, strict_message
 
 SESSION_HEADER = "mcp-session-id"
 
@@ -27,6 +28,7 @@ _MAX_UNWOUND = 64
 # that is sent on a connection waits for it.
 _NOTICE_SECONDS = 2.0
 _ERROR_STATUS = 400
+_OF_THE_BODY = {"content-encoding", "content-length", "transfer-encoding"}
 _NEVER_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -57,12 +59,7 @@ class HTTPClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request, with the headers of the call that it is made for."""
         exchange = current_exchange.get()
-        if exchange is not None:
-            exchange.failure = None
-            request.headers.update(exchange.headers or {})
-        told = request.method == "POST" and exchange is not None and exchange.notice
-        if told or request.method == "DELETE":
-            request.extensions["timeout"] = httpx2.Timeout(_NOTICE_SECONDS).as_dict()
+        _prepare(request, exchange)
         try:
             response = await super().send(request, **options)
             if request.method != "POST" or exchange is None:
@@ -75,6 +72,9 @@ class HTTPClient(httpx2.AsyncClient):
             if not isinstance(exc, httpx2.ReadTimeout):
                 self._link.doubt(cause_of(exc))
             return self._failed(request, exchange, transport_failure(exc), exc)
+        except httpx2.RequestError as exc:
+            failure = RequestFailed(f"sent what cannot be read ({describe(exc)})", ran=True)
+            return self._failed(request, exchange, failure, exc)
         except Exception as exc:  # noqa: BLE001 - the SDK ends the connection for whatever a login raises
             # All of it comes before the request was let in.
             words = str(exc) or type(exc).__name__
@@ -90,7 +90,8 @@ class HTTPClient(httpx2.AsyncClient):
         content_type = response.headers.get("content-type", "").lower()
         if content_type.startswith("application/json"):
             await response.aread()
-        elif content_type.startswith("text/event-stream") and isinstance(
+            return response if exchange.request is None else _answer_in(response, request, exchange.request)
+        if content_type.startswith("text/event-stream") and isinstance(
             response.stream, httpx2.AsyncByteStream
         ):
             response.stream = _WatchedStream(response.stream, exchange)
@@ -152,6 +153,29 @@ class _WatchedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _prepare(request: httpx2.Request, exchange: Exchange | None) -> None:
+    told = request.method == "DELETE"
+    if exchange is not None:
+        exchange.failure = None
+        request.headers.update(exchange.headers or {})
+        told = told or (exchange.notice and request.method == "POST")
+    if told:
+        request.extensions["timeout"] = httpx2.Timeout(_NOTICE_SECONDS).as_dict()
+
+
+def _answer_in(response: httpx2.Response, request: httpx2.Request, asked: RequestId) -> httpx2.Response:
+    """A response with the answer to this request, which is what its body is for, whatever else is in it."""
+    message = strict_message(response.content)
+    if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id == asked:
+        return response
+    error = ErrorData(code=PARSE_ERROR, message="the body of the response is no answer to the request")
+    found = (one for one in messages_in(response.content) if isinstance(one, JSONRPCResponse | JSONRPCError))
+    answer = next(found, JSONRPCError(jsonrpc="2.0", id=asked, error=error)).model_copy(update={"id": asked})
+    headers = {name: text for name, text in response.headers.items() if name not in _OF_THE_BODY}
+    content = answer.model_dump_json(by_alias=True, exclude_unset=True)
+    return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
 
 
 def cause_of(exc: httpx2.TransportError) -> str:

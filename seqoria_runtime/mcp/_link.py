@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from mcp_types import RequestId
+
 from ._failures import RequestFailed
 
 
@@ -45,6 +47,7 @@ class Exchange:
     """
 
     headers: Mapping[str, str] | None = None
+    request: RequestId | None = None
     failure: RequestFailed | None = None
     notice: bool = False
 

@@ -16,11 +16,19 @@ def messages_in(data: bytes | str) -> list[JSONRPCMessage]:
     What strict JSON refuses, such as half of a surrogate pair, is replaced. An answer that breaks the
     protocol becomes an error answer to the same request.
     """
-    try:
-        return [jsonrpc_message_adapter.validate_json(data, by_name=False)]
-    except ValueError:
-        found = _parsed(data if isinstance(data, str) else data.decode(errors="replace"))
+    message = strict_message(data)
+    if message is not None:
+        return [message]
+    found = _parsed(data if isinstance(data, str) else data.decode(errors="replace"))
     return list(_understood(found if isinstance(found, list) else [found]))
+
+
+def strict_message(data: bytes | str) -> JSONRPCMessage | None:
+    """The one message that this is by the letter of the protocol; `None` if it is not."""
+    try:
+        return jsonrpc_message_adapter.validate_json(data, by_name=False)
+    except ValueError:
+        return None
 
 
 def _parsed(text: str) -> Any:

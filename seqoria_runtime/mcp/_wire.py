@@ -48,7 +48,7 @@ class Wire(JSONRPCDispatcher):
             raise RequestFailed(self._link.lost, ran=False)
         options: CallOptions = {"request_id": next(self._ids), **(opts or {}), "cancel_on_abandon": False}
         wanted = (opts or {}).get("cancel_on_abandon", True)
-        exchange = Exchange(call_headers.get())
+        exchange = Exchange(call_headers.get(), options["request_id"])
         token = current_exchange.set(exchange)
         try:
             result = await super().send_raw_request(method, params, options, **related)

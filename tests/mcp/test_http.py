@@ -1,11 +1,13 @@
 """Servers over Streamable HTTP and over SSE: statuses, broken sockets, lost sessions, headers."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
 
+from seqoria_runtime._tools import ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_fakes import HTTPFake, Json, text_result
 from tests.support.mcp_hubs import running_hub
@@ -90,6 +92,67 @@ async def test_an_answer_of_the_wrong_kind_fails_that_call(way: str) -> None:
             failure = await made.failure("fail")
         assert "server 'fake' answered" in str(failure)
         assert "text/html" in str(failure)
+        assert await made.call("echo") == "echo"
+
+
+RESULT = b'{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "ok"}]}}'
+
+
+@pytest.mark.case("K4")
+@pytest.mark.parametrize("way", ["modern", "legacy"])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (RESULT, "ok"),
+        (RESULT.replace(b"ok", rb"\ud83d!"), "?!"),
+        (RESULT.replace(b"ok", b"\xff!"), "\ufffd!"),
+        (RESULT.replace(b"ID", b"987654"), "ok"),
+        (b'[{"jsonrpc": "2.0", "method": "x"}, ' + RESULT + b"]", "ok"),
+        (b'{"jsonrpc": "2.0", "method": "x"}', "no answer to the request"),
+        (b'{"jsonrpc": "2.0", "id": ID, "result": null}', "neither a result nor an error"),
+        (b'{"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "who?"}}', "who?"),
+        (b"", "no answer to the request"),
+    ],
+)
+async def test_what_a_body_of_json_says_is_the_answer_to_its_request(
+    way: str, body: bytes, said: str
+) -> None:
+    server = fake(way)
+    server.tool("fail")
+
+    async def answer(asked: Asked) -> None:
+        request = json.dumps(json.loads(asked.body)["id"]).encode()
+        await asked.respond(200, body.replace(b"ID", request), content_type="application/json")
+
+    server.on_post = on_call(answer)
+    async with server.serving(), running_hub(config(server, way)) as made:
+        with anyio.fail_after(5):
+            try:
+                heard = await made.call("fail")
+            except ToolFailure as failure:
+                heard = str(failure)
+        assert said in heard
+        assert await made.call("echo") == "echo"
+        assert server.connections == 1
+
+
+@pytest.mark.case("K4")
+# The HTTP client leaves its generators to the collector then, which warns on trio.
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:Async gen:ResourceWarning"
+)
+async def test_a_body_that_cannot_be_decoded_fails_its_call_alone() -> None:
+    server = fake("modern")
+    server.tool("fail")
+
+    async def answer(asked: Asked) -> None:
+        await asked.respond(200, b"no gzip", content_type="application/json", content_encoding="gzip")
+
+    server.on_post = on_call(answer)
+    async with server.serving(), running_hub(config(server, "modern")) as made:
+        failure = await made.failure("fail")
+        assert "server 'fake' sent what cannot be read (DecodingError" in str(failure)
+        assert "it may have taken effect" in str(failure)
         assert await made.call("echo") == "echo"
 
 
