@@ -19,6 +19,7 @@ from seqoria_runtime._retry_after import parse_retry_after
 from ._failures import RequestFailed, describe, http_failure
 from ._link import Exchange, Link, current_exchange
 from ._messages import messages_in, strict_message
+from ._surrogates import Mender
 
 SESSION_HEADER = "mcp-session-id"
 
@@ -94,7 +95,8 @@ class HTTPClient(httpx2.AsyncClient):
         if content_type.startswith("text/event-stream") and isinstance(
             response.stream, httpx2.AsyncByteStream
         ):
-            response.stream = _WatchedStream(response.stream, exchange)
+            mender = None if "content-encoding" in response.headers else Mender()
+            response.stream = _WatchedStream(response.stream, exchange, mender)
         return response
 
     def _refused(
@@ -136,17 +138,23 @@ class HTTPClient(httpx2.AsyncClient):
 
 
 class _WatchedStream(httpx2.AsyncByteStream):
-    """An answer's event stream that notes when it ended before the SDK had what it waited for."""
+    """An answer's event stream that notes when it ended before the SDK had what it waited for.
 
-    def __init__(self, inner: httpx2.AsyncByteStream, exchange: Exchange) -> None:
+    Compressed streams are not mended.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, exchange: Exchange, mender: Mender | None) -> None:
         self._inner = inner
         self._exchange = exchange
+        self._mender = mender
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        reason = "the stream ended"
+        reason, mender = "the stream ended", self._mender
         try:
             async for chunk in self._inner:
-                yield chunk
+                yield chunk if mender is None else mender.feed(chunk)
+            if mender is not None:
+                yield mender.rest()
         except httpx2.TransportError as exc:
             reason = describe(exc)
         self._exchange.failure = RequestFailed(f"was lost before it had answered ({reason})", ran=True)

@@ -137,6 +137,26 @@ async def test_what_a_body_of_json_says_is_the_answer_to_its_request(
 
 
 @pytest.mark.case("K4")
+# The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
+@pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning")
+@pytest.mark.parametrize("way", ["modern", "legacy"])
+async def test_half_a_character_in_an_event_does_not_cost_the_answer(way: str) -> None:
+    server = fake(way)
+    server.tool("fail")
+
+    async def answer(asked: Asked) -> None:
+        request = json.dumps(json.loads(asked.body)["id"]).encode()
+        event = b"data: " + RESULT.replace(b"ID", request).replace(b"ok", rb"\ud83d!") + b"\n\n"
+        await asked.start_stream("text/event-stream")
+        for cut in range(0, len(event), 7):
+            await asked.send(event[cut : cut + 7])
+
+    server.on_post = on_call(answer)
+    async with server.serving(), running_hub(config(server, way)) as made:
+        assert await made.call("fail") == "\ufffd!"
+
+
+@pytest.mark.case("K4")
 # The HTTP client leaves its generators to the collector then, which warns on trio.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:Async gen:ResourceWarning"
