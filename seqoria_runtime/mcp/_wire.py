@@ -35,10 +35,13 @@ class Wire(JSONRPCDispatcher):
         """Read messages until the transport ends, whichever it is, and say so."""
         try:
             async with anyio.create_task_group() as self._notices:
-                await super().run(*handlers, **options)
-                self._notices.cancel_scope.cancel("the connection has ended")
+                try:
+                    await super().run(*handlers, **options)
+                finally:
+                    self._link.end("closed the connection")
+                    self._notices.cancel_scope.cancel("the connection has ended")
         finally:
-            self._link.end("closed the connection")
+            self._notices = None
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any

@@ -271,6 +271,25 @@ async def test_a_server_that_is_removed_while_it_is_connecting_is_given_up() -> 
         assert anyio.current_time() == before
 
 
+@pytest.mark.clause("C105")
+@pytest.mark.parametrize("died_before", [0.0, 0.25, 1.0])
+async def test_a_caller_may_be_cancelled_when_its_server_is_dying_or_has_died(died_before: float) -> None:
+    server = FakeServer("mortal")
+    gate = Gate()
+    server.tool("wait", gate)
+    server.tool("quick")
+    async with running_hub(config(server)) as made:
+        for _ in range(3):
+            async with anyio.create_task_group() as group:
+                group.start_soon(made.failure, "wait")
+                await gate.entered.wait()
+                gate.entered = anyio.Event()
+                server.die()
+                await anyio.sleep(died_before)
+                group.cancel_scope.cancel()
+            assert await made.call("quick") == "quick"
+
+
 async def test_a_cancelled_hub_leaves_nothing_running() -> None:
     server = FakeServer("cut")
     gate = Gate()
