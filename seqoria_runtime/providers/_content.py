@@ -66,14 +66,14 @@ def _check(image: Image) -> None:
 def _check_inline(media_type: str, data: str) -> None:
     if not media_type.startswith("image/"):
         raise InvalidRequestError(
-            f"an image's media type must be one such as 'image/png', not {media_type!r}"
+            f"an image's media type must be one such as 'image/png', not {bounded(media_type, 50)!r}"
         )
     # What is left must be the padding: one pass in C, as an image may be large and goes out each round.
-    rest = data.encode().translate(None, _BASE64)
+    rest = data.encode("utf-8", "replace").translate(None, _BASE64)
     if not data or len(data) % 4 or rest not in {b"", b"=", b"=="} or not data.endswith(rest.decode()):
         raise InvalidRequestError(
-            "an image's base64 must be its bytes through base64.b64encode(...).decode(), without line breaks or"
-            f" a prefix, not {bounded(data, 30)!r}"
+            "an image's base64 must be what base64.b64encode(...).decode() gives, without line breaks"
+            f" or a prefix, not {bounded(data, 30)!r}"
         )
 
 
