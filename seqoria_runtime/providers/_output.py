@@ -31,23 +31,28 @@ class Output:
     def of(cls, given: Any) -> "Output":
         """Check a class or a JSON schema. Raises `TypeError` for anything else."""
         schema = given if isinstance(given, Mapping) else _schema_of(given)
-        if schema is None or unwrapped(schema, schema).get("type") != "object":
-            raise TypeError(
-                "'output' must be a pydantic model, another class with named fields, or a JSON schema with"
-                f" 'type': 'object', not {bounded_repr(given)}"
-            )
-        name = given.__name__ if isinstance(given, type) else schema.get("title") or "output"
+        top = unwrapped(schema, schema)
+        if top.get("type") != "object":
+            raise _refused(given)
+        name = given.__name__ if isinstance(given, type) else top.get("title") or "output"
         return cls(wire_name(str(name)), wire_schema(schema))
 
 
-def _schema_of(given: Any) -> Schema | None:
+def _schema_of(given: Any) -> Schema:
     # A class says what its objects are; anything else, an instance for one, is a slip.
     if not inspect.isclass(given):
-        return None
+        return {}
     try:
         return TypeAdapter(given).json_schema()
-    except PydanticUserError:
-        return None
+    except PydanticUserError as error:
+        raise _refused(given, error.message.partition("\n")[0]) from None
+
+
+def _refused(given: Any, why: str = "") -> TypeError:
+    return TypeError(
+        "'output' must be a pydantic model, another class with named fields, or a JSON schema with"
+        f" 'type': 'object', not {bounded_repr(given)}{f' ({why})' if why else ''}"
+    )
 
 
 def bounded_repr(value: Any) -> str:

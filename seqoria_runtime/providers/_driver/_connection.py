@@ -83,14 +83,19 @@ class _Body(httpx.AsyncByteStream):
 def error_of(error: Exception, provider: str, address: str) -> LLMError:
     """Make the error for one that httpx raised at this host and port; the words are safe to show."""
     if isinstance(error, httpx.TimeoutException):
-        place = f" (connecting to {address})" if isinstance(error, httpx.ConnectTimeout) else ""
-        return ProviderTimeoutError(f"Request timed out{place}", provider=provider)
+        return ProviderTimeoutError(f"Request timed out{_waited_for(error, address)}", provider=provider)
     words = redact(_words(error)) or type(error).__name__
     if isinstance(error, httpx.TransportError):
         return ProviderConnectionError(f"Connection error: {words} ({address})", provider=provider)
     if isinstance(error, httpx.DecodingError):
         return ProviderProtocolError(f"malformed response: {words}", provider=provider)
     return LLMError(f"An unexpected {provider} error occurred: {words}", provider=provider)
+
+
+def _waited_for(error: httpx.TimeoutException, address: str) -> str:
+    if isinstance(error, httpx.PoolTimeout):
+        return f" (waiting for one of the connections to {address}; 'max_connections' says how many)"
+    return f" (connecting to {address})" if isinstance(error, httpx.ConnectTimeout) else ""
 
 
 def _words(error: BaseException | None) -> str:
