@@ -78,9 +78,8 @@ class Desk:
 
     def store(self) -> None:
         """Keep the history as JSON and load it as plain dictionaries, as an application does."""
-        self.history[:] = json.loads(
-            json.dumps([message.model_dump(mode="json") for message in self.history])
-        )
+        kept = [one if isinstance(one, dict) else one.model_dump(mode="json") for one in self.history]
+        self.history[:] = json.loads(json.dumps(kept))
 
 
 def said(form: type[Stream], text: str) -> Stream:
