@@ -18,6 +18,8 @@ from seqoria_runtime.providers import (
 )
 from tests.support.chat_sockets import HEAD, Served, Server, answers, chunk, one_event_then_silence, serving
 from tests.support.chat_wire import delta, sse
+from tests.support.wire_formats import Messages, Ollama, Responses
+from tests.support.wires import Stream
 
 pytestmark = pytest.mark.real_time
 
@@ -92,6 +94,35 @@ async def test_ten_abandoned_streams_leave_the_pool_empty(
             await server.wait_until_dropped()
             assert len(server.connections) == 10
             server.script = answers
+            assert len(await collect(one)) == 2
+
+
+@pytest.mark.case("A4")
+@pytest.mark.clause("C31")
+@pytest.mark.parametrize("form", [Messages, Responses, Ollama], ids=lambda form: form.name)
+async def test_ten_abandoned_streams_of_another_format_leave_the_pool_empty(form: type[Stream]) -> None:
+    head = HEAD.replace(b"text/event-stream", form.content_type.encode())
+
+    async def begins(served: Served) -> None:
+        await served.next_request()
+        await served.stream.send(head + chunk(form().start().text("a").data))
+        await served.until_dropped()
+
+    async def ends(served: Served) -> None:
+        await served.next_request()
+        await served.stream.send(head + chunk(form().start().text("a").end().data) + b"0\r\n\r\n")
+
+    few = HTTPOptions(max_connections=2, pool_timeout=1.0, trust_env=False)
+    with anyio.fail_after(20):
+        async with (
+            serving(begins) as server,
+            form.provider("m", base_url=server.url, http_client=few) as one,
+        ):
+            for _ in range(10):
+                await break_off(one)
+            await server.wait_until_dropped()
+            assert len(server.connections) == 10
+            server.script = ends
             assert len(await collect(one)) == 2
 
 
