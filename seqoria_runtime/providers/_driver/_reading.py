@@ -125,6 +125,9 @@ class Reading:
         response = self._response
         url = redact_url(str(response.request.url))
         failure = HTTPFailure.of(response.status_code, response.headers, self._exchange.model, url=url)
+        if response.has_redirect_location:
+            place = redact_url(str(response.request.url.join(response.headers["location"])))
+            body = f"{url} leads to {bounded(place, 300)}, and is not followed: check the base URL".encode()
         return self._labelled(failure_of_response(body[:_MAX_ERROR_BODY], failure))
 
     def _labelled(self, error: LLMError) -> LLMError:

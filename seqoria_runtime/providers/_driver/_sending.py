@@ -44,14 +44,15 @@ async def send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Respo
     """Send a request and give its response, whose body is still to be read.
 
     A request that was lost on a connection used before, with no head of an answer come, is sent
-    again; one that was lost on a new connection is an error.
+    again; one that was lost on a new connection is an error. No redirect is followed, whatever the
+    client does else: httpx keeps `Authorization` from another host, and no other header with a key.
     """
     for _ in range(_MAX_DEAD):
         journey = _Journey()
         request.extensions = {**request.extensions, "trace": journey}
         try:
-            return await client.send(request, stream=True)
+            return await client.send(request, stream=True, follow_redirects=False)
         except _LOST:
             if not journey.used_an_old_connection:
                 raise
-    return await client.send(request, stream=True)
+    return await client.send(request, stream=True, follow_redirects=False)
