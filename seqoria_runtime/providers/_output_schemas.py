@@ -64,12 +64,18 @@ def _plain(schema: Mapping[str, Any], *left_out: str) -> Schema:
     plain = without(schema, "discriminator", *left_out)
     if "oneOf" in plain:
         plain["anyOf"] = plain.pop("oneOf")
-    if plain.get("type") == "object" or "properties" in plain:
+    if _is_of_objects(plain):
         if plain.get("additionalProperties", False) is not False or "patternProperties" in plain:
             named = f" ({plain['title']!r})" if plain.get("title") else ""
             raise ValueError(f"an object that takes any properties{named}, which this API does not know")
         plain["additionalProperties"] = False
     return plain
+
+
+def _is_of_objects(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    told = kind == "object" or (isinstance(kind, list) and "object" in kind)
+    return told or not schema.keys().isdisjoint({"properties", "patternProperties", "additionalProperties"})
 
 
 def _refuse_recursion(top: Mapping[str, Any], schema: Any, path: tuple[str, ...]) -> None:
