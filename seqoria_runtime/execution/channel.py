@@ -53,7 +53,11 @@ class Channel(Generic[T]):
         """Hand over an event if there is room in the buffer; give whether there was."""
         if len(self._items) >= self._limit:
             return False
-        self.send_nowait(event)
+        if not self._cut:
+            self._items.append(event)
+            if self._news is not None:
+                self._news.set()
+                self._news = None
         return True
 
     async def send(self, event: T, on_taken: Callable[[], None] | None = None) -> None:

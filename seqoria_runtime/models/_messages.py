@@ -5,9 +5,13 @@ as opaque blocks.
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, SupportsIndex, TypeAlias, overload
+from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from ._parsing import parse_answer
+
+_T = TypeVar("_T")
 
 ToolErrorKind: TypeAlias = Literal[
     "unknown_tool",
@@ -93,6 +97,15 @@ class AssistantMessage(_Model):
     wire_format: str | None = None
     blocks: list[dict[str, Any]] | None = None
     interrupted: bool = False
+
+    def parsed(self, kind: type[_T]) -> _T:
+        """Read the text as JSON of a kind: a pydantic model, or anything else that pydantic validates.
+
+        Raises `StructuredOutputError`, which says what the model sent and what is wrong with it.
+        """
+        return parse_answer(
+            self.content, kind, finish_reason="interrupted" if self.interrupted else self.finish_reason
+        )
 
 
 class ChatChunk(_Model):

@@ -6,6 +6,7 @@ SeqoriaError
 ├── TurnInProgressError (RuntimeError)       the history list has a live turn already
 ├── CallEndedError (RuntimeError)            the tool call that this work belonged to has ended
 ├── MissingExtraError (ImportError)          an optional part of the package is not installed
+├── StructuredOutputError (ValueError)       an answer's text is not what it was asked to be
 ├── MCPServerError                           what goes wrong with a remote server; `server` names it
 │   ├── MCPConnectionError                   it cannot be reached, or was lost
 │   └── MCPRequestError                      it answered a request with an error
@@ -65,6 +66,7 @@ __all__ = [
     "RateLimitError",
     "SeqoriaError",
     "ServerError",
+    "StructuredOutputError",
     "ToolError",
     "ToolExecutionError",
     "ToolNotFoundError",
@@ -100,6 +102,18 @@ class MissingExtraError(SeqoriaError, ImportError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} need an extra: pip install 'seqoria-runtime[{extra}]'")
         self.extra = extra
+
+
+class StructuredOutputError(SeqoriaError, ValueError):
+    """An answer's text is no JSON, or none of the kind that was wanted.
+
+    `text` is the beginning of the answer, `finish_reason` what ended it.
+    """
+
+    def __init__(self, message: str, *, text: str, finish_reason: str | None) -> None:
+        super().__init__(message)
+        self.text = text
+        self.finish_reason = finish_reason
 
 
 class MCPServerError(SeqoriaError):

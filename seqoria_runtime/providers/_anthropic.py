@@ -10,7 +10,8 @@ from ._endpoint import Service
 from ._exchange import JSONExchange
 from ._http_options import HTTPOptions
 from ._http_provider import HTTPProvider, HTTPSettings
-from ._options import MESSAGES_OPTIONS
+from ._options import MESSAGES_OPTIONS, OptionSet
+from ._output import in_output_config
 from ._protocol import ModelRequest
 from ._retry import RetryPolicy
 
@@ -62,7 +63,8 @@ class AsyncAnthropicProvider(HTTPProvider):
             retry=retry,
             name=name,
         )
-        super().__init__(model_id, service, settings, known=MESSAGES_OPTIONS, options=options)
+        takes = OptionSet(MESSAGES_OPTIONS, in_output_config)
+        super().__init__(model_id, service, settings, takes=takes, options=options)
         host = urlsplit(self._base_url).hostname or ""
         self._signed_only = host == "anthropic.com" or host.endswith(".anthropic.com")
 

@@ -30,15 +30,22 @@ _OF_PLAIN_TEXT = frozenset({"type", "text"})
 class _Block:
     """A content block: what its start said, and the fragments that followed."""
 
-    __slots__ = ("call", "fields", "fragments", "kind")
+    __slots__ = ("call", "closed", "fields", "fragments", "kind")
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.fields = {name: value for name, value in fields.items() if value is not None}
         self.kind = word(fields.get("type"))
         self.fragments: list[str] = []
+        self.closed = False
         self.call: CallParts | None = None
         if self.kind == "tool_use":
             self.call = CallParts(word(fields.get("id")).strip(), word(fields.get("name")))
+
+    def is_opened_again_by(self, other: "_Block") -> bool:
+        """Whether a start only says again what is being written here."""
+        if self.closed or self.call is None or other.call is None:
+            return False
+        return bool(self.call.id) and self.call.id == other.call.id
 
     def finished(self) -> dict[str, Any]:
         """Give the block as a server sends it in a piece."""
@@ -77,6 +84,7 @@ class MessagesAnswer(StreamAnswer):
             "message_start": self._take_start,
             "content_block_start": self._take_block,
             "content_block_delta": self._take_delta,
+            "content_block_stop": self._take_block_end,
             "message_delta": self._take_end,
             "message_stop": self._take_stop,
             "error": self._take_error,
@@ -121,9 +129,18 @@ class MessagesAnswer(StreamAnswer):
     def _take_block(self, event: dict[str, Any]) -> Sequence[ProviderEvent]:
         return self._open(event.get("index"), checked(event.get("content_block"), dict, "content block"))
 
+    def _take_block_end(self, event: dict[str, Any]) -> Sequence[ProviderEvent]:
+        block = self._find(event.get("index"))
+        if block is not None:
+            block.closed = True
+        return NOTHING
+
     def _open(self, label: object, fields: dict[str, Any]) -> Sequence[ProviderEvent]:
         block = _Block(fields)
         self._begun = True
+        last = self._find(label)
+        if last is not None and last.is_opened_again_by(block):
+            return NOTHING
         self._blocks_in_order.append(block)
         if isinstance(label, (int, str)):
             self._by_label[label] = block

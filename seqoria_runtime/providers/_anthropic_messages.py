@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from seqoria_runtime.models import ChatMessage, UserMessage
+from seqoria_runtime.models.errors import InvalidRequestError
 
 from ._anthropic_answer import WIRE_FORMAT
 from ._content import image_of
+from ._option_values import CACHE_CONTROL, has_type
 from ._ordered import Part, PlacedCall, ordered_parts
 from ._replay import AnsweredCall, Response, entries
 from ._wire_names import CallIdRule, CallIds, wire_name
@@ -85,6 +87,9 @@ def _content(content: str | Sequence[Mapping[str, Any]] | None) -> str | list[Bl
 
 
 def _part(block: Mapping[str, Any]) -> Block | None:
+    mark = block.get("cache_control")
+    if mark is not None and not has_type(mark):
+        raise InvalidRequestError(f"a block's 'cache_control' must be {CACHE_CONTROL}, not {mark!r}")
     if isinstance(block.get("source"), Mapping):
         return dict(block)
     image = image_of(block)

@@ -66,7 +66,10 @@ class ChatAnswer:
         self.complete = True
 
     def repeat(self, text: str) -> Sequence[ProviderEvent]:
-        return self._text_event(text, "")
+        if self._joiners is not None:
+            return self._text_event(text, "")
+        self._text.append(text)
+        return (_make_chunk({"content": text}),)
 
     def take(self, kind: str, event: dict[str, Any]) -> Sequence[ProviderEvent]:
         self.plain_text = ""

@@ -27,7 +27,7 @@ def wire_messages(messages: Sequence[ChatMessage], profile: Profile) -> list[Mes
         elif isinstance(entry, UserMessage):
             if wire and wire[-1]["role"] == "tool" and not profile.user_after_tool:
                 wire.append({"role": "assistant", "content": _BRIDGE})
-            wire.append({"role": "user", "content": wire_content(entry.content)})
+            wire.append({"role": "user", "content": wire_content(entry.content, profile.part_extras)})
         elif entry.content.strip():
             wire.append({"role": "system", "content": entry.content})
     return wire

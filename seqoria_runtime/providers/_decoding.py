@@ -21,7 +21,14 @@ _NOTHING: tuple[ProviderEvent, ...] = ()
 
 
 class Framing(Protocol):
-    """Cuts bytes into events with a kind, which may be empty, and their data."""
+    """Cuts bytes into events with a kind, which may be empty, and their data.
+
+    `around` is what usually stands around the data of an event without a kind; `at_boundary` tells
+    that the next byte begins an event.
+    """
+
+    around: tuple[bytes, bytes]
+    at_boundary: bool
 
     def feed(self, data: bytes) -> list[ServerSentEvent]: ...
 
@@ -35,23 +42,24 @@ class EventStreamDecoder:
     use, the usage for one, may follow the answer's end mark.
     """
 
-    __slots__ = ("_answer", "_failure", "_framing", "_repeated", "_trailer", "ended")
+    __slots__ = ("_answer", "_failure", "_framing", "_repeated", "_trailer", "complete", "ended")
 
     def __init__(self, answer: Answer, framing: Framing | None = None, *, trailer: bool = True) -> None:
         self._answer = answer
         self._framing = framing or SSEDecoder()
         self._trailer = trailer
-        self._repeated = RepeatedText(answer.text_key)
+        self._repeated = RepeatedText(answer.text_key, self._framing.around)
         self._failure: LLMError | None = None
+        self.complete = False
         self.ended = False
-
-    @property
-    def complete(self) -> bool:
-        return self.ended or self._answer.complete
 
     def feed(self, data: bytes) -> Sequence[ProviderEvent]:
         if self.ended:
             return _NOTHING
+        if self._framing.at_boundary:
+            text = self._repeated.in_read.match(data)
+            if text is not None:
+                return self._answer.repeat(text)
         try:
             frames = self._framing.feed(data)
         except ValueError as error:
@@ -79,7 +87,7 @@ class EventStreamDecoder:
 
     def _take_one(self, kind: str, data: bytes) -> Sequence[ProviderEvent]:
         if not kind:
-            text = self._repeated.match(data)
+            text = self._repeated.in_event.match(data)
             if text is not None:
                 return self._answer.repeat(text)
         try:
@@ -97,7 +105,8 @@ class EventStreamDecoder:
         try:
             if event.__class__ is dict:
                 events = self._answer.take(kind, event)
-                self.ended = not self._trailer and self._answer.complete
+                self.complete = self._answer.complete
+                self.ended = self.complete and not self._trailer
                 return events
             raise MalformedAnswerError("not an object")
         except MalformedAnswerError as error:
@@ -108,7 +117,7 @@ class EventStreamDecoder:
     def _parsed_odd(self, kind: str, data: bytes) -> Any:
         """Read what is no strict JSON; `None` where there is nothing to hand on."""
         if data.strip() == _DONE:
-            self.ended = True
+            self.complete = self.ended = True
             self._answer.end()
             return None
         try:
@@ -125,7 +134,7 @@ class EventStreamDecoder:
 
     def _fail(self, error: LLMError) -> Sequence[ProviderEvent]:
         self._failure = error
-        self.ended = True
+        self.complete = self.ended = True
         return _NOTHING
 
 

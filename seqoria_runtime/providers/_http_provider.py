@@ -4,7 +4,7 @@ Knows no wire format; a subclass makes an exchange of each request.
 """
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +15,7 @@ from seqoria_runtime.models.errors import InvalidRequestError, MissingCredential
 from ._driver import Connection, HTTPClient, HTTPDriver
 from ._endpoint import Endpoint, Service, endpoint
 from ._http_options import HTTPOptions
-from ._options import checked_options
+from ._options import OptionSet
 from ._protocol import AsyncBaseProvider, ModelRequest, ModelResponse, ProviderEvent
 from ._retry import RetryPolicy
 from ._wire import Exchange
@@ -45,13 +45,15 @@ class HTTPProvider(AsyncBaseProvider):
         service: Service,
         settings: HTTPSettings,
         *,
-        known: Collection[str],
+        takes: OptionSet,
         options: Mapping[str, Any],
     ) -> None:
         if model_id is not None and not isinstance(model_id, str):
             raise TypeError(f"'model_id' must be a string, not {type(model_id).__name__}")
-        self._known = frozenset(known)
-        self._options = checked_options(options, self._known, type(self).__name__)
+        self._takes = takes
+        self._options = takes.checked(options, type(self).__name__)
+        # A schema that the API refuses is told now and not with the first request.
+        takes.placed(self._options, type(self).__name__)
         self._name = _checked_name(settings.name) or service.name
         given = settings.http_client
         own = given if isinstance(given, HTTPOptions) else HTTPOptions()
@@ -108,8 +110,12 @@ class HTTPProvider(AsyncBaseProvider):
         return request.model or self._model_id
 
     def _options_of(self, request: ModelRequest) -> dict[str, Any]:
-        """Give the options of one request, its own before the provider's. Raises `TypeError`."""
-        return self._options | checked_options(request.options, self._known, self._name)
+        """Give the options of one request, its own before the provider's.
+
+        Raises `TypeError`, and `ValueError` for an `output` that the API refuses.
+        """
+        own = self._takes.checked(request.options, self._name)
+        return self._takes.placed(self._options | own, self._name)
 
     async def aclose(self) -> None:
         """Close the provider's own connections; its open streams fail. It can be entered again.

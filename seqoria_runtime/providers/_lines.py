@@ -11,11 +11,14 @@ _MAX_LINE_BYTES = 64 * 1024 * 1024
 class LineFraming:
     """A `Framing` for newline-delimited JSON, whose events have no kind."""
 
-    __slots__ = ("_pieces", "_size")
+    __slots__ = ("_pieces", "_size", "at_boundary")
+
+    around = (b"", b"\n")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
+        self.at_boundary = True
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Give the lines that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
@@ -28,6 +31,7 @@ class LineFraming:
             self._pieces, self._size = [piece], len(piece)
         if self._size > _MAX_LINE_BYTES:
             raise ValueError(f"a line of more than {_MAX_LINE_BYTES} bytes")
+        self.at_boundary = not self._size
         return [("", line) for line in lines if line.strip()]
 
     def close(self) -> list[ServerSentEvent]:

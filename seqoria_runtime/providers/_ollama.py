@@ -15,7 +15,8 @@ from ._http_provider import HTTPProvider, HTTPSettings
 from ._ollama_codec import ollama_exchange
 from ._ollama_host import ollama_url
 from ._ollama_pull import pull_exchange
-from ._options import OLLAMA_BODY_OPTIONS, OLLAMA_MODEL_OPTIONS
+from ._options import OLLAMA_BODY_OPTIONS, OLLAMA_MODEL_OPTIONS, OptionSet
+from ._output import in_format
 from ._protocol import ModelRequest, ModelResponse, ProviderEvent
 from ._retry import RetryPolicy
 
@@ -63,8 +64,8 @@ class AsyncOllamaProvider(HTTPProvider):
             name=name,
         )
         self._auto_pull = boolean("auto_pull", auto_pull)
-        known = OLLAMA_BODY_OPTIONS | OLLAMA_MODEL_OPTIONS
-        super().__init__(model_id, service, settings, known=known, options=options)
+        takes = OptionSet(OLLAMA_BODY_OPTIONS | OLLAMA_MODEL_OPTIONS, in_format)
+        super().__init__(model_id, service, settings, takes=takes, options=options)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Answer as it is made; see `AsyncBaseProvider.stream`.

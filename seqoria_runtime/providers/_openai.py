@@ -8,7 +8,8 @@ from ._endpoint import Service
 from ._exchange import JSONExchange
 from ._http_options import HTTPOptions
 from ._http_provider import HTTPProvider, HTTPSettings
-from ._options import RESPONSES_OPTIONS
+from ._options import RESPONSES_OPTIONS, OptionSet
+from ._output import in_text
 from ._protocol import ModelRequest
 from ._responses_codec import responses_exchange
 from ._retry import RetryPolicy
@@ -51,7 +52,8 @@ class AsyncOpenAIProvider(HTTPProvider):
             retry=retry,
             name=name,
         )
-        super().__init__(model_id, service, settings, known=RESPONSES_OPTIONS, options=options)
+        takes = OptionSet(RESPONSES_OPTIONS, in_text)
+        super().__init__(model_id, service, settings, takes=takes, options=options)
 
     def _exchange(self, request: ModelRequest, *, stream: bool) -> JSONExchange:
         return responses_exchange(

@@ -8,7 +8,8 @@ from ._driver import HTTPClient
 from ._endpoint import Service
 from ._http_options import HTTPOptions
 from ._http_provider import HTTPProvider, HTTPSettings
-from ._options import CHAT_COMPLETIONS_OPTIONS
+from ._options import CHAT_COMPLETIONS_OPTIONS, OptionSet
+from ._output import in_response_format, nowhere
 from ._profiles import Profile, find_profile
 from ._protocol import ModelRequest
 from ._retry import RetryPolicy
@@ -59,8 +60,9 @@ class AsyncOpenAICompatibleProvider(HTTPProvider):
             retry=retry,
             name=name,
         )
-        known = CHAT_COMPLETIONS_OPTIONS | self._profile.options
-        super().__init__(model_id, service, settings, known=known, options=options)
+        place = in_response_format if self._profile.json_schemas else nowhere
+        takes = OptionSet(CHAT_COMPLETIONS_OPTIONS | self._profile.options, place)
+        super().__init__(model_id, service, settings, takes=takes, options=options)
 
     def __repr__(self) -> str:
         where = f"base_url={self._base_url!r}, profile={self._profile.name!r}"

@@ -27,7 +27,9 @@ class Profile:
     `usage_in_streams` asks for usage by `stream_options`. `named_results` puts the tool's name on
     its result. `user_after_tool` is false where a user message may not follow a tool result.
     `replay_reasoning` tells which responses' reasoning goes back, under `reasoning_field`;
-    `call_extras` are further fields of a call that have to go back as they came.
+    `call_extras` are further fields of a call that have to go back as they came. `json_schemas` is
+    false where `response_format` takes no schema, and `part_extras` are further fields of a user
+    message's parts that the server reads.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Profile:
     replay_reasoning: ReasoningReplay = "never"
     reasoning_field: ReasoningField = "reasoning_content"
     call_extras: tuple[str, ...] = ()
+    json_schemas: bool = True
+    part_extras: tuple[str, ...] = ()
 
 
 _SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
@@ -93,6 +97,7 @@ _ALL = (
         hosts=("api.deepseek.com",),
         api_key_vars=("DEEPSEEK_API_KEY",),
         replay_reasoning="with_calls",
+        json_schemas=False,
         options=frozenset({"thinking"}),
     ),
     Profile(
@@ -122,6 +127,7 @@ _ALL = (
         api_key_vars=("OPENROUTER_API_KEY",),
         replay_reasoning="always",
         reasoning_field="reasoning_details",
+        part_extras=("cache_control",),
         options=_SAMPLING
         | {"models", "plugins", "provider", "reasoning", "route", "top_a", "transforms", "usage"},
     ),

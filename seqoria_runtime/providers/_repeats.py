@@ -8,32 +8,49 @@ _NEVER = b"\x00"
 _MAX_MISSES = 16
 
 
-class RepeatedText:
-    """The bytes around the text of the last plain event; `key` is the JSON key that the text has."""
+class Between:
+    """Reads the text between bytes that stay the same; `used` once it did so."""
 
-    __slots__ = ("_around", "_marks", "_misses", "_prefix", "_suffix")
+    __slots__ = ("_end", "_prefix", "_shortest", "_start", "_suffix", "used")
 
-    def __init__(self, key: str) -> None:
-        self._marks = (f'"{key}":"'.encode(), f'"{key}": "'.encode())
-        self._prefix = _NEVER
-        self._suffix = b""
-        self._around = 0
-        self._misses = 0
+    def __init__(self, prefix: bytes, suffix: bytes) -> None:
+        self._prefix = prefix
+        self._suffix = suffix
+        self._start = len(prefix)
+        self._end = -len(suffix)
+        self._shortest = len(prefix) + len(suffix) + 1
+        self.used = False
 
     def match(self, data: bytes) -> str | None:
-        """Give the text of an event that repeats the learnt one; `None` where it has to be parsed."""
-        if not data.startswith(self._prefix) or not data.endswith(self._suffix) or len(data) <= self._around:
+        """Give the text in these bytes; `None` where they have to be parsed."""
+        if not data.startswith(self._prefix) or not data.endswith(self._suffix) or len(data) < self._shortest:
             return None
-        written = data[len(self._prefix) : -len(self._suffix)]
+        written = data[self._start : self._end]
         if b'"' in written or b"\\" in written:
             return None
         try:
             text = written.decode()
         except UnicodeDecodeError:
             return None
-        self._misses = 0
+        self.used = True
         # A control character is an error in JSON, which the parser finds.
         return text if text.isprintable() else None
+
+
+class RepeatedText:
+    """The bytes around the text of the last plain event; `key` is the JSON key that the text has.
+
+    `in_event` matches the data of one event, `in_read` a read that is one framed event and nothing
+    else. `around` are the bytes that a framing puts around the data.
+    """
+
+    __slots__ = ("_around", "_marks", "_misses", "in_event", "in_read")
+
+    def __init__(self, key: str, around: tuple[bytes, bytes] = (b"", b"")) -> None:
+        self._marks = (f'"{key}":"'.encode(), f'"{key}": "'.encode())
+        self._around = around
+        self._misses = 0
+        self.in_event = self.in_read = Between(_NEVER, b"")
 
     def learn(self, data: bytes, text: str) -> None:
         """Take note of an event that held this text and nothing else that matters.
@@ -48,6 +65,7 @@ class RepeatedText:
         written = text.encode()
         if b'"' in written or not rest.startswith(written + b'"'):
             return
-        self._misses += 1
-        self._prefix, self._suffix = before + mark, rest[len(written) :]
-        self._around = len(self._prefix) + len(self._suffix)
+        self._misses = 1 if self.in_event.used or self.in_read.used else self._misses + 1
+        prefix, suffix = before + mark, rest[len(written) :]
+        lead, tail = self._around
+        self.in_event, self.in_read = Between(prefix, suffix), Between(lead + prefix, suffix + tail)

@@ -26,14 +26,14 @@ _MAX_INLINED = 1000
 def wire_schema(parameters: Mapping[str, Any]) -> Schema:
     """Give the schema for a provider that knows references."""
     top = _object_schema(parameters)
-    return _mapped(top, partial(_without_dangling, top))
+    return with_each(top, partial(_without_dangling, top))
 
 
 def inlined_schema(parameters: Mapping[str, Any]) -> Schema:
     """Give the schema for a provider that knows no references."""
     top = wire_schema(parameters)
     inlining = _Inlining(top)
-    return _mapped(_without(top, *_DEFINITIONS), lambda one: inlining.visit(one, ()))
+    return with_each(without(top, *_DEFINITIONS), lambda one: inlining.visit(one, ()))
 
 
 def fits_strict(schema: Mapping[str, Any]) -> bool:
@@ -56,7 +56,7 @@ def _is_strict(schema: Any) -> bool:
         if schema.get("additionalProperties") is not False or required != set(properties or ()):
             return False
     found: list[bool] = []
-    _mapped(schema, lambda one: found.append(_is_strict(one)))
+    with_each(schema, lambda one: found.append(_is_strict(one)))
     return all(found)
 
 
@@ -64,7 +64,7 @@ def with_type_lists(schema: Any) -> Any:
     """Write unions of plain types as a list of types, for a provider that reads no `anyOf`."""
     if not isinstance(schema, Mapping):
         return schema
-    mapped = _mapped(schema, with_type_lists)
+    mapped = with_each(schema, with_type_lists)
     branches = mapped.get("anyOf")
     if "type" in mapped or not isinstance(branches, list):
         return mapped
@@ -96,7 +96,7 @@ def _merged_types(branches: list[Any]) -> Schema | None:
     return merged
 
 
-def _mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> Schema:
+def with_each(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> Schema:
     """Give the schema with its own subschemas changed; names of properties are no keywords."""
     mapped: Schema = {}
     for key, value in schema.items():
@@ -109,7 +109,7 @@ def _mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> Schema:
     return mapped
 
 
-def _resolved(top: Mapping[str, Any], reference: str) -> Any:
+def named_by(top: Mapping[str, Any], reference: str) -> Any:
     """Give what a reference names inside the schema; `None` where it names nothing there."""
     if reference != "#" and not reference.startswith("#/"):
         return None
@@ -125,39 +125,39 @@ def _resolved(top: Mapping[str, Any], reference: str) -> Any:
     return found if isinstance(found, (Mapping, bool)) else None
 
 
-def _reference(schema: Mapping[str, Any]) -> str | None:
+def reference_of(schema: Mapping[str, Any]) -> str | None:
     reference = schema.get("$ref")
     return reference if isinstance(reference, str) else None
 
 
-def _without(schema: Mapping[str, Any], *keys: str) -> Schema:
+def without(schema: Mapping[str, Any], *keys: str) -> Schema:
     return {key: value for key, value in schema.items() if key not in keys}
 
 
 def _without_dangling(top: Mapping[str, Any], schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
-    reference = _reference(schema)
-    if reference is not None and _resolved(top, reference) is None:
-        schema = _without(schema, "$ref")
-    return _mapped(schema, partial(_without_dangling, top))
+    reference = reference_of(schema)
+    if reference is not None and named_by(top, reference) is None:
+        schema = without(schema, "$ref")
+    return with_each(schema, partial(_without_dangling, top))
 
 
 def _object_schema(parameters: Mapping[str, Any]) -> Schema:
-    top = _followed(parameters, parameters)
+    top = unwrapped(parameters, parameters)
     if any(isinstance(top.get(union), list) for union in _UNIONS):
         top = _joined(top, parameters)
     # Some servers refuse a schema without these two, also for a tool without parameters.
-    return {**_without(top, "enum", "not"), "type": "object", "properties": top.get("properties") or {}}
+    return {**without(top, "enum", "not"), "type": "object", "properties": top.get("properties") or {}}
 
 
-def _followed(schema: Any, top: Mapping[str, Any]) -> Schema:
+def unwrapped(schema: Any, top: Mapping[str, Any]) -> Schema:
     """Give the schema with the reference that it itself is replaced by what that names."""
     seen: set[str] = set()
     followed: Schema = dict(schema) if isinstance(schema, Mapping) else {}
-    while (reference := _reference(followed)) is not None:
-        target = _resolved(top, reference)
-        followed = _without(followed, "$ref")
+    while (reference := reference_of(followed)) is not None:
+        target = named_by(top, reference)
+        followed = without(followed, "$ref")
         if reference in seen or not isinstance(target, Mapping):
             break
         seen.add(reference)
@@ -167,11 +167,11 @@ def _followed(schema: Any, top: Mapping[str, Any]) -> Schema:
 
 def _joined(schema: Schema, top: Mapping[str, Any]) -> Schema:
     """Give one object schema that takes whatever one with unions at its top takes."""
-    joined = _without(schema, *_UNIONS)
+    joined = without(schema, *_UNIONS)
     properties: dict[str, list[Any]] = {name: [one] for name, one in (joined.get("properties") or {}).items()}
     required = set(joined.get("required") or ())
     for union in _UNIONS:
-        branches = [_followed(branch, top) for branch in schema.get(union) or ()]
+        branches = [unwrapped(branch, top) for branch in schema.get(union) or ()]
         for branch in branches:
             for name, one in (branch.get("properties") or {}).items():
                 properties.setdefault(name, []).append(one)
@@ -204,11 +204,11 @@ class _Inlining:
     def visit(self, schema: Any, path: tuple[str, ...]) -> Any:
         if not isinstance(schema, Mapping):
             return schema
-        reference = _reference(schema)
-        beside = _mapped(_without(schema, "$ref", *_DEFINITIONS), lambda one: self.visit(one, path))
+        reference = reference_of(schema)
+        beside = with_each(without(schema, "$ref", *_DEFINITIONS), lambda one: self.visit(one, path))
         if reference is None:
             return beside
-        target = _resolved(self._top, reference)
+        target = named_by(self._top, reference)
         if not isinstance(target, Mapping):
             return beside
         self._inlined += 1

@@ -19,7 +19,10 @@ made for every delta."""
 class SSEDecoder:
     """Events with data come out; comments, other fields and events without data do not."""
 
-    __slots__ = ("_at_boundary", "_at_start", "_data", "_kind", "_line", "_size", "_skip_newline")
+    __slots__ = ("_at_start", "_data", "_kind", "_line", "_size", "_skip_newline", "at_boundary")
+
+    around = (b"data: ", b"\n\n")
+    """What stands around the data of an event, as nearly all servers write it."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
@@ -27,13 +30,14 @@ class SSEDecoder:
         self._kind = ""
         self._size = 0
         self._at_start = True
-        self._at_boundary = False
         self._skip_newline = False
+        self.at_boundary = False
+        """The next byte begins an event."""
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Give the events that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
         # Nearly every read is one whole event, or several, and needs no look at single lines.
-        if self._at_boundary and data.endswith(b"\n\n") and b"\r" not in data:
+        if self.at_boundary and data.endswith(b"\n\n") and b"\r" not in data:
             if data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2:
                 return [("", data[6:-2])] if len(data) > _EMPTY else []
             return self._feed_blocks(data[:-2].split(b"\n\n"))
@@ -74,7 +78,7 @@ class SSEDecoder:
         if self._size > _MAX_EVENT_BYTES:
             raise ValueError(f"an event of more than {_MAX_EVENT_BYTES} bytes")
         pending = self._data or self._kind or any(self._line)
-        self._at_boundary = not (pending or self._skip_newline or self._at_start)
+        self.at_boundary = not (pending or self._skip_newline or self._at_start)
         return events
 
     def _take_line(self, line: bytes) -> ServerSentEvent | None:

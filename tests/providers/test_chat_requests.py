@@ -285,6 +285,7 @@ def test_reasoning_goes_back_always_where_a_profile_says_so() -> None:
     ]
 
 
+@pytest.mark.case("I1")
 @pytest.mark.clause("C91")
 def test_reasoning_blocks_go_back_as_they_came() -> None:
     details = [{"type": "reasoning.text", "text": "hm", "signature": "c2ln"}]

@@ -1,13 +1,12 @@
 """The HTTP driver over real connections on this machine: none is lost, and each is used again."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import anyio
 import httpx
 import pytest
-from anyio.abc import SocketStream
 
 from seqoria_runtime.models import AssistantMessage, ChatChunk, UserMessage
 from seqoria_runtime.models.errors import LLMError, ProviderConnectionError, ProviderTimeoutError
@@ -17,95 +16,14 @@ from seqoria_runtime.providers import (
     ModelRequest,
     ProviderEvent,
 )
+from tests.support.chat_sockets import HEAD, Served, Server, answers, chunk, one_event_then_silence, serving
 from tests.support.chat_wire import delta, sse
+from tests.support.wire_formats import Messages, Ollama, Responses
+from tests.support.wires import Stream
 
 pytestmark = pytest.mark.real_time
 
 REQUEST = ModelRequest([UserMessage(content="hi")])
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-ANSWER = sse(delta(content="a"), delta(finish="stop"))
-Script = Callable[["Served"], Awaitable[None]]
-
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-class Served:
-    """One connection as the server sees it."""
-
-    def __init__(self, stream: SocketStream) -> None:
-        self.stream = stream
-        self.requests = 0
-        self.dropped = anyio.Event()
-
-    async def next_request(self) -> None:
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += await self.stream.receive()
-        self.requests += 1
-        headers, _, body = head.partition(b"\r\n\r\n")
-        [length] = [
-            line.split(b":")[1]
-            for line in headers.lower().split(b"\r\n")
-            if line.startswith(b"content-length")
-        ]
-        while len(body) < int(length):
-            body += await self.stream.receive()
-
-    async def until_dropped(self) -> None:
-        try:
-            while True:
-                await self.stream.receive()
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
-            self.dropped.set()
-
-
-async def one_event_then_silence(served: Served) -> None:
-    await served.next_request()
-    await served.stream.send(HEAD + chunk(sse(delta(content="a"), done=False)))
-    await served.until_dropped()
-
-
-async def answers(served: Served) -> None:
-    while True:
-        await served.next_request()
-        await served.stream.send(HEAD + chunk(ANSWER) + b"0\r\n\r\n")
-
-
-class Server:
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.connections: list[Served] = []
-        self.script: Script = answers
-
-    async def wait_until_dropped(self) -> None:
-        with anyio.fail_after(5):
-            for served in self.connections:
-                await served.dropped.wait()
-
-
-@asynccontextmanager
-async def serving(script: Script) -> AsyncGenerator[Server, None]:
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
-        server = Server(f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}/v1")
-        server.script = script
-
-        async def serve(stream: SocketStream) -> None:
-            async with stream:
-                served = Served(stream)
-                server.connections.append(served)
-                try:
-                    await server.script(served)
-                except (anyio.EndOfStream, anyio.BrokenResourceError):
-                    served.dropped.set()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(listener.serve, serve)
-            try:
-                yield server
-            finally:
-                group.cancel_scope.cancel()
 
 
 def provider(server: Server, **settings: Any) -> AsyncOpenAICompatibleProvider:
@@ -176,6 +94,35 @@ async def test_ten_abandoned_streams_leave_the_pool_empty(
             await server.wait_until_dropped()
             assert len(server.connections) == 10
             server.script = answers
+            assert len(await collect(one)) == 2
+
+
+@pytest.mark.case("A4")
+@pytest.mark.clause("C31")
+@pytest.mark.parametrize("form", [Messages, Responses, Ollama], ids=lambda form: form.name)
+async def test_ten_abandoned_streams_of_another_format_leave_the_pool_empty(form: type[Stream]) -> None:
+    head = HEAD.replace(b"text/event-stream", form.content_type.encode())
+
+    async def begins(served: Served) -> None:
+        await served.next_request()
+        await served.stream.send(head + chunk(form().start().text("a").data))
+        await served.until_dropped()
+
+    async def ends(served: Served) -> None:
+        await served.next_request()
+        await served.stream.send(head + chunk(form().start().text("a").end().data) + b"0\r\n\r\n")
+
+    few = HTTPOptions(max_connections=2, pool_timeout=1.0, trust_env=False)
+    with anyio.fail_after(20):
+        async with (
+            serving(begins) as server,
+            form.provider("m", base_url=server.url, http_client=few) as one,
+        ):
+            for _ in range(10):
+                await break_off(one)
+            await server.wait_until_dropped()
+            assert len(server.connections) == 10
+            server.script = ends
             assert len(await collect(one)) == 2
 
 

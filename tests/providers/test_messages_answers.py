@@ -292,3 +292,27 @@ def test_blocks_with_half_surrogate_pairs_can_be_stored() -> None:
     message.model_dump_json()
     assert message.blocks is not None
     assert [block.get("thinking") or block.get("text") for block in message.blocks] == ["a😀", "b\ufffd"]
+
+
+@pytest.mark.case("F4")
+def test_a_block_that_is_opened_again_before_its_end_is_one() -> None:
+    opened = {"type": "tool_use", "id": "c1", "name": "add", "input": {}}
+    again = {"type": "content_block_start", "index": 0, "content_block": opened}
+    stream = Messages().start().open(opened).delta(type="input_json_delta", partial_json='{"a":')
+    read = stream.event(again).delta(type="input_json_delta", partial_json="1}").close().end("calls").read()
+    assert read.calls == [("add", {"a": 1})]
+    assert len(read.events) == 1
+
+
+@pytest.mark.case("B5", "F2")
+def test_blocks_of_one_index_and_one_id_are_two_where_the_first_has_ended() -> None:
+    stream = Messages().start()
+    for number in (1, 2):
+        opened = {"type": "tool_use", "id": "k0", "name": "add", "input": {}}
+        stream.event({"type": "content_block_start", "index": 0, "content_block": opened})
+        delta = {"type": "input_json_delta", "partial_json": f'{{"a":{number}}}'}
+        stream.event({"type": "content_block_delta", "index": 0, "delta": delta})
+        stream.event({"type": "content_block_stop", "index": 0})
+    read = stream.end("calls").read()
+    assert read.calls == [("add", {"a": 1}), ("add", {"a": 2})]
+    assert len({call.id for call in read.batch.tool_calls}) == 2

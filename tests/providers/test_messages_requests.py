@@ -118,6 +118,7 @@ def test_blank_blocks_and_reasoning_that_leads_nowhere_are_left_out() -> None:
     ]
 
 
+@pytest.mark.case("I3")
 def test_unsigned_reasoning_goes_back_only_where_the_server_signs_nothing() -> None:
     unsigned = {"type": "thinking", "thinking": "hm", "signature": ""}
     request = ModelRequest([USER, came(unsigned, {"type": "text", "text": "x"})])

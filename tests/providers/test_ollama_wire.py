@@ -138,7 +138,7 @@ def test_a_round_is_one_assistant_message_and_then_its_results_by_name() -> None
     ]
 
 
-@pytest.mark.case("I1")
+@pytest.mark.case("I1", "I3")
 @pytest.mark.clause("C91", "C15")
 def test_reasoning_goes_back_beside_its_calls_also_from_storage() -> None:
     batch = Ollama().line(message={"thinking": "hm"}).call(None, "add", '{"a":1}').end().read().batch
@@ -252,3 +252,19 @@ def test_references_are_replaced_and_plain_unions_become_lists_of_types() -> Non
             "limit": {"type": ["integer", "null"], "minimum": 1, "default": None},
         },
     }
+
+
+@pytest.mark.case("E5")
+def test_what_servers_leave_out_is_not_missed() -> None:
+    stream = Ollama().event({"message": None, "done": False}).event({"model": "llama", "done": False})
+    nothing = {"role": "assistant", "content": None, "tool_calls": None, "thinking": None}
+    stream.event({"message": nothing, "done": False}).event({"message": {"content": "hi"}, "done": False})
+    stream.event({"message": {}, "done": False})
+    read = stream.event({"done": True, "done_reason": None, "prompt_eval_count": None}).read()
+    assert (read.text, read.message.content, read.message.usage) == ("hi", "hi", None)
+
+
+@pytest.mark.case("E2")
+def test_blank_lines_keep_a_stream_alive_and_say_nothing() -> None:
+    read = Ollama().raw(b"\n\n  \n\r\n").start().raw(b"\n").text("hi").raw(b"\r\n\n").end().raw(b"\n").read()
+    assert (read.text, read.failure) == ("hi", None)

@@ -42,36 +42,84 @@ def test_the_short_way_gives_the_same_answer_as_the_long_one(
 def test_an_event_that_repeats_all_but_its_text_is_recognised(spaced: bool) -> None:
     repeated = RepeatedText("content")
     first = write({"content": "a"}, ascii_only=False, spaced=spaced)
-    assert repeated.match(first) is None
+    assert repeated.in_event.match(first) is None
     repeated.learn(first, "a")
-    assert repeated.match(first) == "a"
-    assert repeated.match(write({"content": "漢 b"}, ascii_only=False, spaced=spaced)) == "漢 b"
+    assert repeated.in_event.match(first) == "a"
+    assert repeated.in_event.match(write({"content": "漢 b"}, ascii_only=False, spaced=spaced)) == "漢 b"
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "a\u2028"])
 def test_a_text_that_is_written_otherwise_is_parsed(text: str) -> None:
     repeated = RepeatedText("content")
     repeated.learn(write({"content": "a"}, ascii_only=False, spaced=False), "a")
-    assert repeated.match(write({"content": text}, ascii_only=False, spaced=False)) is None
+    assert repeated.in_event.match(write({"content": text}, ascii_only=False, spaced=False)) is None
+
+
+def test_a_read_that_is_one_framed_event_is_recognised_as_well() -> None:
+    repeated = RepeatedText("content", (b"data: ", b"\n\n"))
+    repeated.learn(b'{"content":"a"}', "a")
+    assert repeated.in_read.match(b'data: {"content":"b c"}\n\n') == "b c"
+    for other in (
+        b'{"content":"b"}',
+        b'data: {"content":"b"}',
+        b'data: {"content":"b"}\n',
+        b'data: {"content":""}\n\n',
+        b'data: {"content":"b"}\n\ndata: {"content":"c"}\n\n',
+        b'data: {"content":"b\n\n"}\n\n',
+        b'data: {"content":"\xff"}\n\n',
+    ):
+        assert repeated.in_read.match(other) is None
+
+
+@given(st.lists(TEXTS.filter(bool), min_size=2, max_size=20), st.data())
+def test_reads_that_are_whole_events_and_reads_that_are_not_give_the_same(
+    texts: list[str], data: st.DataObject
+) -> None:
+    framed = [
+        b"data: " + write({"content": text}, ascii_only=False, spaced=False) + b"\n\n" for text in texts
+    ]
+    whole, cut = exchange().decoder("text/event-stream"), exchange().decoder("text/event-stream")
+    by_event = [event for one in framed for event in whole.feed(one)]
+    stream = b"".join(framed)
+    places = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    pieces = [stream[start:end] for start, end in zip([0, *places], [*places, len(stream)], strict=True)]
+    assert [event for piece in pieces for event in cut.feed(piece)] == by_event
+
+
+@pytest.mark.parametrize("before", [b"event: error\n", b"data: [\n", b"da", b"\rdata: {\r"])
+def test_a_read_that_goes_on_with_an_event_is_none_of_its_own(before: bytes) -> None:
+    decoder = exchange().decoder("text/event-stream")
+    event = b"data: " + write({"content": "a"}, ascii_only=False, spaced=False) + b"\n\n"
+    for _ in range(3):
+        assert len(decoder.feed(event)) == 1
+    assert list(decoder.feed(before)) == []
+    assert list(decoder.feed(event)) == []
 
 
 def test_an_event_with_two_texts_is_not_learnt() -> None:
     repeated = RepeatedText("content")
     event = b'{"message":{"content":"a"},"delta":{"content":"a"}}'
     repeated.learn(event, "a")
-    assert repeated.match(event) is None
+    assert repeated.in_event.match(event) is None
 
 
 def test_a_shorter_event_between_the_same_bytes_is_no_repetition() -> None:
     repeated = RepeatedText("content")
     repeated.learn(b'{"content":"a"}', "a")
-    assert repeated.match(b'{"content":""}') is None
-    assert repeated.match(b'{"content":"}') is None
+    assert repeated.in_event.match(b'{"content":""}') is None
+    assert repeated.in_event.match(b'{"content":"}') is None
 
 
 def test_a_server_that_always_changes_something_is_given_up_on() -> None:
     repeated = RepeatedText("content")
     for number in range(100):
         repeated.learn(b'{"n":%d,"content":"a"}' % number, "a")
-    assert repeated.match(b'{"n":99,"content":"a"}') is None
-    assert repeated.match(b'{"n":16,"content":"b"}') == "b"
+    assert repeated.in_event.match(b'{"n":99,"content":"a"}') is None
+    assert repeated.in_event.match(b'{"n":16,"content":"b"}') == "b"
+
+
+def test_a_server_that_changes_something_now_and_then_is_not_given_up_on() -> None:
+    repeated = RepeatedText("content", (b"data: ", b"\n\n"))
+    for number in range(100):
+        repeated.learn(b'{"n":%d,"content":"a"}' % number, "a")
+        assert repeated.in_read.match(b'data: {"n":%d,"content":"b"}\n\n' % number) == "b"

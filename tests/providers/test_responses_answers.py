@@ -1,5 +1,6 @@
 """What an answer of Responses comes to, streamed or whole, well-formed or not."""
 
+import json
 from typing import Any
 
 import pytest
@@ -306,3 +307,19 @@ def test_an_event_of_another_shape_is_a_clear_error(event: dict[str, Any]) -> No
 
 def test_a_whole_answer_may_be_an_error_alone() -> None:
     assert str(Responses.read_whole({"error": {"message": "busy"}}).error) == "busy"
+
+
+@pytest.mark.case("F1")
+def test_an_output_index_is_a_label_and_items_stand_in_order_of_appearance() -> None:
+    stream = Responses().start()
+    for index in (7, 2):
+        item = {"type": "function_call", "id": f"fc_{index}", "call_id": f"c{index}", "name": "add"}
+        written, place = json.dumps({"a": index}), {"output_index": index}
+        opened, whole = item | {"arguments": ""}, item | {"arguments": written}
+        stream.event({"type": "response.output_item.added", **place, "item": opened})
+        labels = place | {"item_id": f"fc_{index}"}
+        stream.event({"type": "response.function_call_arguments.delta", **labels, "delta": written})
+        stream.event({"type": "response.output_item.done", **place, "item": whole})
+    ended = {"status": "completed", "output": []}
+    read = stream.event({"type": "response.completed", "response": ended}).read()
+    assert read.calls == [("add", {"a": 7}), ("add", {"a": 2})]

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqoria_runtime.providers._output_schemas import closed_schema, strict_schema
 from seqoria_runtime.providers._schemas import fits_strict, inlined_schema, wire_schema, with_type_lists
 
 STRING, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -180,3 +182,49 @@ CLOSED = {"type": "object", "properties": {"x": NUMBER}, "required": ["x"], "add
 )
 def test_a_schema_is_strict_where_it_leaves_nothing_open(schema: Any, fits: bool) -> None:
     assert fits_strict(schema) is fits
+
+
+def made(make: Callable[[Any], Any], schema: Any, *reasons: str) -> Any:
+    """What is made of a schema that has to stay as it is; `None` where it is refused for such a reason."""
+    before = copy.deepcopy(schema)
+    try:
+        return make(schema)
+    except ValueError as error:
+        if not any(reason in str(error) for reason in reasons):
+            raise
+        return None
+    finally:
+        assert schema == before
+
+
+@given(TOPS)
+def test_a_strict_schema_of_an_answer_fits_strict_mode_or_is_refused(schema: Any) -> None:
+    sent = wire_schema(schema)
+    strict = made(strict_schema, sent, "any properties")
+    if strict is not None:
+        assert fits_strict(strict) or not strict["properties"]
+        assert sorted(references(strict)) == sorted(references(sent))
+        assert strict_schema(strict) == strict
+
+
+@given(TOPS)
+def test_a_closed_schema_of_an_answer_has_no_open_object_and_no_recursion(schema: Any) -> None:
+    closed = made(closed_schema, wire_schema(schema), "any properties", "names itself")
+    if closed is not None:
+        assert closed_schema(closed) == closed
+        assert '"additionalProperties": true' not in json.dumps(closed)
+        inlined_schema(closed)
+
+
+def test_an_object_that_may_be_null_is_closed_as_well() -> None:
+    inner = {"type": ["object", "null"], "properties": {"a": STRING}}
+    schema = {"type": "object", "properties": {"x": inner}}
+    for make in (strict_schema, closed_schema):
+        assert make(schema)["properties"]["x"]["additionalProperties"] is False
+    open_ones: list[dict[str, Any]] = [
+        {"type": ["object", "null"], "additionalProperties": True},
+        {"patternProperties": {"^a": {}}},
+    ]
+    for refused in open_ones:
+        with pytest.raises(ValueError, match="any properties"):
+            closed_schema({"type": "object", "properties": {"x": refused}})

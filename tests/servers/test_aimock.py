@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pydantic import BaseModel
 
 from seqoria_runtime import AsyncAIClient
 from seqoria_runtime.models import (
@@ -62,6 +63,11 @@ KINDS = {
 }
 
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+class Person(BaseModel):
+    name: str
+    age: int
 
 
 @asynccontextmanager
@@ -199,6 +205,14 @@ async def test_an_answer_that_a_filter_withheld(kind: Kind, aimock: str) -> None
     # In one of the formats, the mock says that the response failed, and not why.
     with pytest.raises((ContentFilterError, ServerError)):
         await ask(kind, aimock, "filter")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_is_read_as_the_class_that_was_asked_for(aimock: str, stream: bool) -> None:
+    # In the other formats, the mock does not look at what is asked for.
+    response = await ask(KINDS["chat"], aimock, "Give a person", stream=stream, output=Person)
+    assert isinstance(response, AssistantMessage)
+    assert response.parsed(Person) == Person(name="Ann", age=33)
 
 
 @pytest.mark.clause("C93")

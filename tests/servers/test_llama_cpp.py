@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel, Field
 
 from seqoria_runtime import AsyncAIClient
 from seqoria_runtime.models import (
@@ -26,6 +27,12 @@ from seqoria_runtime.toolbox import LocalToolbox
 from tests.support.histories import check_history
 
 pytestmark = pytest.mark.real_time
+
+
+class Person(BaseModel):
+    role: Literal["user", "admin"]
+    age: int = Field(ge=0, le=150)
+
 
 KINDS: dict[str, tuple[Callable[..., Any], str, str, dict[str, Any]]] = {
     "chat": (AsyncOpenAICompatibleProvider, "/v1", "max_tokens", {"profile": "llama.cpp"}),
@@ -139,6 +146,19 @@ async def test_a_turn_with_a_forced_call(kind: str, llama_tools: str, stream: bo
             *_, answer = [event async for event in turn]
     assert isinstance(answer, AssistantMessage)
     check_history(history)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_can_be_held_to_a_model_class(llama_plain: str, stream: bool) -> None:
+    # In the other formats, the server overlooks what it is asked to hold to.
+    async with opened("chat", llama_plain, limit=96, output=Person) as provider:
+        question = asked("Ada is 36 years old. Who is she?")
+        if stream:
+            *_, message = [event async for event in provider.stream(question)]
+        else:
+            message = await provider.generate(question)
+    assert isinstance(message, AssistantMessage)
+    assert message.parsed(Person).role in {"user", "admin"}
 
 
 @pytest.mark.case("I6")

@@ -49,6 +49,7 @@ class Connection:
             proxy=options.proxy,
             verify=options.verify,
             trust_env=options.trust_env,
+            http2=options.http2,
         )
 
     def request(self, client: HTTPClient, path: str, body: bytes) -> httpx.Request:
@@ -82,11 +83,23 @@ class _Body(httpx.AsyncByteStream):
 def error_of(error: Exception, provider: str, address: str) -> LLMError:
     """Make the error for one that httpx raised at this host and port; the words are safe to show."""
     if isinstance(error, httpx.TimeoutException):
-        place = f" (connecting to {address})" if isinstance(error, httpx.ConnectTimeout) else ""
-        return ProviderTimeoutError(f"Request timed out{place}", provider=provider)
-    words = redact(str(error)) or type(error).__name__
+        return ProviderTimeoutError(f"Request timed out{_waited_for(error, address)}", provider=provider)
+    words = redact(_words(error)) or type(error).__name__
     if isinstance(error, httpx.TransportError):
         return ProviderConnectionError(f"Connection error: {words} ({address})", provider=provider)
     if isinstance(error, httpx.DecodingError):
         return ProviderProtocolError(f"malformed response: {words}", provider=provider)
     return LLMError(f"An unexpected {provider} error occurred: {words}", provider=provider)
+
+
+def _waited_for(error: httpx.TimeoutException, address: str) -> str:
+    if isinstance(error, httpx.PoolTimeout):
+        return f" (waiting for one of the connections to {address}; 'max_connections' says how many)"
+    return f" (connecting to {address})" if isinstance(error, httpx.ConnectTimeout) else ""
+
+
+def _words(error: BaseException | None) -> str:
+    """Give what the error says, or what the first of its causes says that says anything."""
+    while error is not None and not str(error):
+        error = error.__cause__ or error.__context__
+    return str(error) if error is not None else ""

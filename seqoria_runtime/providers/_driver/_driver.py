@@ -1,25 +1,19 @@
-"""Sends the exchanges of one provider, and owns the clients that it opened for that."""
+"""Sends the exchanges of one provider, and owns each response until it is closed."""
 
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
-from typing import Any
-from weakref import WeakKeyDictionary
 
-import anyio
-import anyio.lowlevel
 import httpx
 
-from seqoria_runtime.models.errors import ClientStateError
 from seqoria_runtime.providers._failures import safe_cause
 from seqoria_runtime.providers._protocol import ModelResponse, ProviderEvent
 from seqoria_runtime.providers._retry import RetryPolicy, retrying
 from seqoria_runtime.providers._wire import Exchange
 
+from ._clients import Clients
 from ._connection import Connection, HTTPClient, error_of
 from ._reading import Reading
 from ._sending import send
-
-_CLOSE_SECONDS = 5.0
 
 
 class HTTPDriver:
@@ -29,21 +23,15 @@ class HTTPDriver:
         self._connection = connection
         self._retry = retry
         self._provider = provider
-        self._closed = False
-        # Connections belong to an event loop, and go with it.
-        self._clients: WeakKeyDictionary[Any, HTTPClient] = WeakKeyDictionary()
+        self._clients = Clients(connection, provider)
 
     def reopen(self) -> None:
         """Allow requests again."""
-        self._closed = False
+        self._clients.reopen()
 
     async def aclose(self) -> None:
         """Close the connections that were opened under this event loop; streams that use them fail."""
-        self._closed = True
-        client = self._clients.pop(anyio.lowlevel.current_token().native_token, None)
-        if client is not None:
-            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-                await client.aclose()
+        await self._clients.aclose()
 
     async def stream(self, exchange: Exchange) -> AsyncGenerator[ProviderEvent, None]:
         """Yield the events of an answer, its final response last.
@@ -86,25 +74,21 @@ class HTTPDriver:
         return reading
 
     async def _open(self, exchange: Exchange) -> Reading:
-        client = self._client()
-        address = self._connection.endpoint.address
+        lease = self._clients.lend()
         try:
-            request = self._connection.request(client, exchange.path, exchange.body)
-            response = await send(client, request)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise error_of(error, self._provider, address) from safe_cause(error)
-        reading = Reading(response, exchange, self._provider, address)
+            response = await self._send(lease.client, exchange)
+        except BaseException:
+            await lease.give_back(whole=False)
+            raise
+        reading = Reading(response, exchange, lease, self._provider, self._connection.endpoint.address)
         if not response.is_success:
             raise await reading.refusal()
         return reading
 
-    def _client(self) -> HTTPClient:
-        if self._closed:
-            raise ClientStateError(f"{self._provider} is closed; enter it with 'async with' to use it again")
-        if self._connection.client is not None:
-            return self._connection.client
-        loop = anyio.lowlevel.current_token().native_token
-        client = self._clients.get(loop)
-        if client is None:
-            client = self._clients[loop] = self._connection.new_client()
-        return client
+    async def _send(self, client: HTTPClient, exchange: Exchange) -> httpx.Response:
+        try:
+            request = self._connection.request(client, exchange.path, exchange.body)
+            return await send(client, request)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            address = self._connection.endpoint.address
+            raise error_of(error, self._provider, address) from safe_cause(error)

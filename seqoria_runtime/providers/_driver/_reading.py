@@ -14,6 +14,7 @@ from seqoria_runtime.providers._protocol import ModelResponse, ProviderEvent
 from seqoria_runtime.providers._unpacking import Unpack, unpacker
 from seqoria_runtime.providers._wire import Decoder, Exchange
 
+from ._clients import Lease
 from ._connection import error_of
 
 _ANSWER_TYPES = {"", "text/event-stream", "application/json", "application/x-ndjson"}
@@ -30,9 +31,12 @@ _MAX_UNWOUND = 64
 class Reading:
     """One response and its decoder; owned by the call that opened it."""
 
-    def __init__(self, response: httpx.Response, exchange: Exchange, provider: str, address: str) -> None:
+    def __init__(
+        self, response: httpx.Response, exchange: Exchange, lease: Lease, provider: str, address: str
+    ) -> None:
         self.first: Sequence[ProviderEvent] = ()
         self._response = response
+        self._lease = lease
         self._exchange = exchange
         self._provider = provider
         self._address = address
@@ -111,14 +115,19 @@ class Reading:
         """Read the error that a response without success holds, as far as it comes soon, and close it."""
         body = b""
         try:
-            with anyio.move_on_after(_ERROR_BODY_SECONDS), suppress(StopAsyncIteration, httpx.HTTPError):
+            with anyio.move_on_after(_ERROR_BODY_SECONDS), suppress(httpx.HTTPError):
                 while len(body) < _MAX_ERROR_BODY:
                     body += await self._next()
+        except StopAsyncIteration:
+            self._read_out = True
         finally:
             await self.aclose()
         response = self._response
         url = redact_url(str(response.request.url))
         failure = HTTPFailure.of(response.status_code, response.headers, self._exchange.model, url=url)
+        if response.has_redirect_location:
+            place = redact_url(str(response.request.url.join(response.headers["location"])))
+            body = f"{url} leads to {bounded(place, 300)}, and is not followed: check the base URL".encode()
         return self._labelled(failure_of_response(body[:_MAX_ERROR_BODY], failure))
 
     def _labelled(self, error: LLMError) -> LLMError:
@@ -128,6 +137,12 @@ class Reading:
 
     async def aclose(self) -> None:
         """Close the response; a cancelled caller waits for it, a few seconds at most."""
+        try:
+            await self._close_response()
+        finally:
+            await self._lease.give_back(whole=self._read_out)
+
+    async def _close_response(self) -> None:
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
             try:
                 if not self._read_out:
