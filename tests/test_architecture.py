@@ -29,8 +29,13 @@ PURE_FLOORS = 3
 TOP = ("", "__main__")
 
 HOMES = {
-    "asyncio": ["testing._virtual_loop", "testing._scheduled_loop", "testing._native_cancellation"],
-    "trio": ["testing._virtual_clock", "testing._scheduled_trio"],
+    "asyncio": [
+        "testing._virtual_loop",
+        "testing._scheduled_loop",
+        "testing._native_cancellation",
+        "testing.stateful._asyncio_pump",
+    ],
+    "trio": ["testing._virtual_clock", "testing._scheduled_trio", "testing.stateful._trio_pump"],
     "mcp": ["mcp"],
     "mcp_types": ["mcp"],
     "httpx2": ["mcp"],

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from seqoria_runtime._checks import positive_int
 
-from ._explore import ScheduleFailure, describe_order, outcome_of, simplest_run
+from ._explore import ScheduleFailure, describe_order, named, outcome_of, simplest_run
 from ._interruption import CANCELLATIONS, FAIL, InjectedError, Interruption, fails, is_own_form
 from ._one_run import Fingerprint, OneRun, run_once
 from ._schedule import FixedSchedule, RandomSchedule, Schedule
@@ -181,7 +181,8 @@ def _go_through(plan: _Plan, forms: Sequence[str], *, schedules: int, points: in
                 new = _Found(schedule, site, run, interruption, [])
                 found.setdefault((site.form, run.fingerprint), new).sites.append(site)
     if found:
-        raise _failure(plan, found.values(), runs.total()) from next(iter(found.values())).run.error
+        report = _failure(plan, found.values(), runs.total())
+        raise report from report.error
     _require_actions(forms, runs, missed)
     return Coverage(longest, dict(runs), dict(missed))
 
@@ -193,7 +194,7 @@ def _uninterrupted(plan: _Plan, schedule: Schedule) -> Interruption:
         assert simplest.error is not None
         token = str(Token(plan.backend, simplest.course.schedule))
         lines = [
-            f"uninterrupted, the scenario fails on {plan.backend} with {_named(simplest.error)}",
+            f"uninterrupted, the scenario fails on {plan.backend} with {named(simplest.error)}",
             f"replay it with replay_interruption(scenario, {token!r})",
             *describe_order(simplest, repeats=repeats),
         ]
@@ -221,7 +222,8 @@ def _failure(plan: _Plan, found: Iterable[_Found], runs: int) -> ScheduleFailure
     ways = list(found)
     count = sum(len(way.sites) for way in ways)
     lines = [f"{count} of {runs} interrupted runs fail on {plan.backend}, in {len(ways)} ways"]
-    tokens = []
+    tokens: list[str] = []
+    errors: list[BaseException] = []
     for way in ways:
 
         def again(schedule: Schedule, site: Site = way.site) -> OneRun:
@@ -229,22 +231,17 @@ def _failure(plan: _Plan, found: Iterable[_Found], runs: int) -> ScheduleFailure
 
         simplest, repeats = simplest_run(again, way.run)
         assert simplest.error is not None
+        errors.append(simplest.error)
         tokens.append(str(Token(plan.backend, simplest.course.schedule, way.site)))
         lines += [
-            f"{way.site.form} at {way.site.at:g} ({way.interruption.where}): {_named(simplest.error)}",
+            f"{way.site.form} at {way.site.at:g} ({way.interruption.where}): {named(simplest.error)}",
             f"  replay it with replay_interruption(scenario, {tokens[-1]!r})",
             *describe_order(simplest, repeats=repeats),
         ]
         if others := [f"{site.at:g}" for site in way.sites[1:]]:
             more = ", ..." if len(others) > _SHOWN else ""
             lines.append(f"  and {len(others)} more like it, at {', '.join(others[:_SHOWN])}{more}")
-    error = ways[0].run.error
-    assert error is not None
-    return ScheduleFailure("\n".join(lines), tokens=tuple(tokens), error=error)
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return ScheduleFailure("\n".join(lines), tokens=tuple(tokens), error=errors[0])
 
 
 def _check_forms(forms: Sequence[str], backend: Backend) -> None:

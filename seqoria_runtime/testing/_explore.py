@@ -72,6 +72,7 @@ def explore(
     and `ScheduleUnavailable` where the order cannot be chosen.
     """
     positive_int("schedules", schedules)
+    schedule_of(strategy, "", choices=1)
     require_schedules(backend)
     seed = random.randrange(10**9) if seed is None else seed
     courses: set[int] = set()
@@ -83,7 +84,8 @@ def explore(
         run = run_once(scenario, schedule, backend)
         if run.error is not None:
             what = f"schedule {number + 1} of {schedules} ({strategy}, seed {seed})"
-            raise failure(scenario, run, backend, what=what) from run.error
+            report = failure(scenario, run, backend, what=what)
+            raise report from report.error
         courses.add(hash(tuple(run.course.steps)))
         longest = max(longest, run.course.choices)
         loose += run.course.loose > 0
@@ -124,7 +126,7 @@ def failure(scenario: Scenario, run: OneRun, backend: Backend, *, what: str) -> 
     assert simplest.error is not None
     token = str(Token(backend, simplest.course.schedule))
     lines = [
-        f"{what} fails on {backend} with {type(simplest.error).__name__}: {simplest.error}",
+        f"{what} fails on {backend} with {named(simplest.error)}",
         f"replay it with replay(scenario, {token!r})",
         *describe_order(simplest, repeats=repeats),
     ]
@@ -148,6 +150,13 @@ def simplest_run(again: Callable[[Schedule], OneRun], failed: OneRun) -> tuple[O
     last = again(schedule)
     repeats = last.fingerprint == failed.fingerprint and last.course.steps == simplest.course.steps
     return simplest, repeats
+
+
+def named(error: BaseException) -> str:
+    """An error in words; of a group, the first that is in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 def describe_order(run: OneRun, *, repeats: bool) -> list[str]:

@@ -50,6 +50,8 @@ def conducted_backend(
 
 def require_schedules(backend: Backend) -> None:
     """Raise `ScheduleUnavailable` unless the order of tasks can be chosen on this backend."""
+    if backend not in {"asyncio", "trio"}:
+        raise ValueError(f"'backend' must be 'asyncio' or 'trio', not {backend!r}")
     problem = schedules_problem(backend)
     if problem is not None:
         raise ScheduleUnavailable(f"schedules do not work on {backend} here: {problem}")
