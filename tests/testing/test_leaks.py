@@ -27,18 +27,33 @@ from tests.support.tools import Gate
 pytestmark = pytest.mark.clause("C120")
 
 
-async def test_a_task_that_is_left_is_named_with_the_place_where_it_waits() -> None:
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_task_that_is_left_is_named_with_the_place_where_it_waits(begun: bool) -> None:
+    waits = anyio.Event()
+
     async def forgotten() -> None:
+        waits.set()
         await anyio.Event().wait()
 
     async def leave(group: TaskGroup) -> None:
         with leaks():
             group.start_soon(forgotten, name="forgotten one")
-            await checkpoint()
+            if begun:
+                await waits.wait()
 
+    line = forgotten.__code__.co_firstlineno + (2 if begun else 0)
     async with anyio.create_task_group() as group:
-        with pytest.raises(LeakError, match=r"left behind:\n  the task 'forgotten one', in .*forgotten"):
+        with pytest.raises(LeakError) as caught:
             await leave(group)
+        group.cancel_scope.cancel()
+    named = f"{forgotten.__qualname__} ({__file__}:{line})"
+    assert str(caught.value) == f"left behind:\n  the task 'forgotten one', in {named}"
+
+
+async def test_a_task_that_is_left_in_a_librarys_function_is_named_with_that_function() -> None:
+    async with anyio.create_task_group() as group:
+        with pytest.raises(LeakError, match=r"'anyio.sleep_forever', in sleep_forever \("), leaks():
+            group.start_soon(anyio.sleep_forever)
         group.cancel_scope.cancel()
 
 

@@ -19,9 +19,7 @@ def schedules(*, tasks: int = 12, steps: int = 12) -> st.SearchStrategy[FixedSch
 
     def schedule(drawn: bytes) -> FixedSchedule:
         return FixedSchedule(
-            tuple(
-                (*divmod(place, steps), byte % _TIMES) for place, byte in enumerate(drawn) if byte % _TIMES
-            )
+            tuple((*divmod(place, steps), byte % _TIMES) for place, byte in enumerate(drawn) if byte % _TIMES)
         )
 
     # Of a fixed size: lists are short most of the time, and would leave nearly every step as it is.
