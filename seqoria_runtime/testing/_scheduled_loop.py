@@ -14,7 +14,7 @@ from typing import Any, TypeVarTuple, Unpack, cast
 from ._conductor import Conductor
 from ._deadlock import SPINNING, describe
 from ._thread_watch import ThreadWatch
-from ._virtual_loop import VirtualLoop, in_default_threads
+from ._virtual_loop import VirtualLoop
 
 Ts = TypeVarTuple("Ts")
 
@@ -27,10 +27,6 @@ class ScheduledLoop(VirtualLoop):
         self.conductor = conductor
         self._queue = _ReadyQueue(self)
         self._ready = self._queue
-
-    @property
-    def foreign_threads(self) -> int:
-        return self._in_executors + in_default_threads()
 
     def call_soon_threadsafe(
         self,
