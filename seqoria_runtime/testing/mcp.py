@@ -59,7 +59,8 @@ class ScriptedMCPServer:
     What a test may change at any time: `down`, while which it lets nobody connect; `delays`, the
     seconds before a method such as "tools/list" is answered; `answers`, functions for methods beside
     those of tools, such as "resources/list", that make a result of the parameters. What it may look
-    at: `calls`, `methods` (all that was asked, in order), and `connections`, the number of those open.
+    at: `calls`, `methods` (all that was asked, in order), `toolbox` (see `offer`), and `connections`,
+    the number of those open.
     """
 
     def __init__(
@@ -82,7 +83,8 @@ class ScriptedMCPServer:
         self.calls: list[ServedCall] = []
         self.methods: list[str] = []
         self._open: list[_Connection] = []
-        self._tools = ServedTools(LocalToolbox() if toolbox is None else toolbox, self.faults)
+        self.toolbox = LocalToolbox() if toolbox is None else toolbox
+        self._tools = ServedTools(self.toolbox, self.faults)
 
     @property
     def connections(self) -> int:
@@ -95,6 +97,7 @@ class ScriptedMCPServer:
     async def offer(self, toolbox: LocalToolbox) -> None:
         """Offer other tools from now on, and tell connected clients so, in the way of the era."""
         self._tools.use(toolbox)
+        self.toolbox = toolbox
         for connection in tuple(self._open):
             await connection.tell_change()
 

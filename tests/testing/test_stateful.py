@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, precondition, run_state_machine_as_test
 
 from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime.mcp._hub import McpHub
 from seqoria_runtime.testing import Backend, FixedSchedule, InvariantError, VirtualTimeDeadlock
 from seqoria_runtime.testing.stateful import (
     AsyncRuleBasedStateMachine,
@@ -17,6 +18,7 @@ from seqoria_runtime.testing.stateful import (
     rule,
 )
 from tests.conftest import PROFILE
+from tests.testing.zoo import batches, turns
 
 pytestmark = pytest.mark.clause("C120")
 
@@ -164,17 +166,29 @@ def test_a_client_holds_its_promises_through_a_random_life(backend: Backend) -> 
     run_state_machine_as_test(ClientMachine.on(backend), settings=CLIENT)
 
 
+def lossy_release(slots: Slots, slot: Any, release: Any = Slots.release) -> None:
+    if len(slots._free) != 1:
+        release(slots, slot)
+
+
+async def hasty_stop(hub: McpHub, entries: Any, cause: str, *, wait: bool) -> None:
+    hub._on_tools_changed()
+
+
+@pytest.mark.parametrize(
+    ("place", "fault", "words"),
+    [
+        ("execution.slots.Slots.release", lossy_release, "slot"),
+        ("client.history.paired", turns.paired_without_cancelled, "is unanswered"),
+        ("client._session.Batch", batches.ForgetfulBatch, "outcome"),
+        ("mcp._hub.McpHub._stop", hasty_stop, "session is still open"),
+    ],
+)
 @each_backend
-def test_the_random_life_of_a_client_that_loses_slots_tells_of_it(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
+def test_the_random_life_of_a_client_with_a_fault_tells_of_it(
+    place: str, fault: object, words: str, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = Slots.release
-
-    def lossy(slots: Slots, slot: Any) -> None:
-        if len(slots._free) != 1:
-            release(slots, slot)
-
-    monkeypatch.setattr(Slots, "release", lossy)
+    monkeypatch.setattr(f"seqoria_runtime.{place}", fault)
     options = settings(CLIENT, max_examples=100, database=None, phases=[Phase.generate], derandomize=True)
-    with pytest.raises(InvariantError, match="slot"):
+    with pytest.raises(InvariantError, match=words):
         run_state_machine_as_test(ClientMachine.on(backend), settings=options)
