@@ -180,7 +180,7 @@ async def hasty_stop(hub: McpHub, entries: Any, cause: str, *, wait: bool) -> No
     [
         ("execution.slots.Slots.release", lossy_release, "slot"),
         ("client.history.paired", turns.paired_without_cancelled, "is unanswered"),
-        ("client._session.Batch", batches.ForgetfulBatch, "outcome"),
+        ("client._session.Batch", batches.TalkativeBatch, "outcome"),
         ("mcp._hub.McpHub._stop", hasty_stop, "session is still open"),
     ],
 )
