@@ -17,10 +17,13 @@ def schedules(*, tasks: int = 12, steps: int = 12) -> st.SearchStrategy[FixedSch
     positive_int("tasks", tasks)
     positive_int("steps", steps)
 
-    def schedule(drawn: bytes) -> FixedSchedule:
-        return FixedSchedule(
-            tuple((*divmod(place, steps), byte % _TIMES) for place, byte in enumerate(drawn) if byte % _TIMES)
-        )
+    return _schedules(tasks, steps)
 
+
+# No `map`: Hypothesis would print a failing example as the call of the function that it maps with.
+@st.composite
+def _schedules(draw: st.DrawFn, tasks: int, steps: int) -> FixedSchedule:
     # Of a fixed size: lists are short most of the time, and would leave nearly every step as it is.
-    return st.binary(min_size=tasks * steps, max_size=tasks * steps).map(schedule)
+    drawn = draw(st.binary(min_size=tasks * steps, max_size=tasks * steps))
+    delays = ((*divmod(place, steps), byte % _TIMES) for place, byte in enumerate(drawn))
+    return FixedSchedule(tuple(delay for delay in delays if delay[2]))
