@@ -89,6 +89,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    __tracebackhide__ = True
     mark = _mark_of(pyfuncitem)
     if mark is not None:
         _prepare(pyfuncitem, mark)
@@ -125,6 +126,7 @@ def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., 
 
     # Not `wraps`: pytest and anyio look through it, and would see a coroutine function again.
     def run(**arguments: Any) -> None:
+        __tracebackhide__ = True
         if mark.name == EXPLORE:
             _explore(functools.partial(test, **arguments), backend, options, token)
         else:
@@ -132,6 +134,7 @@ def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., 
 
     @functools.wraps(run)
     def noted(**arguments: Any) -> None:
+        __tracebackhide__ = True
         from seqoria_runtime.testing import ScheduleFailure
 
         try:
@@ -146,6 +149,7 @@ def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., 
 def _explore(
     scenario: Callable[[], Awaitable[Any]], backend: "Backend", options: dict[str, Any], token: str | None
 ) -> None:
+    __tracebackhide__ = True
     from seqoria_runtime.testing import explore, replay
 
     if token is None:
@@ -162,6 +166,7 @@ def _interrupt(
     options: dict[str, Any],
     token: str | None,
 ) -> None:
+    __tracebackhide__ = True
     from seqoria_runtime import testing
 
     async def scenario(interruption: "Interruption") -> Any:

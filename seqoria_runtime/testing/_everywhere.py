@@ -60,6 +60,7 @@ def cancel_everywhere(
     Raises `ScheduleFailure`, which names the points, if any run fails; `ValueError` for a form that
     the backend has not, or that the scenario does not name.
     """
+    __tracebackhide__ = True
     if forms is None:
         forms = CANCELLATIONS if backend == "asyncio" else CANCELLATIONS[:2]
     _check_forms(forms, backend)
@@ -82,6 +83,7 @@ def fail_everywhere(
     `errors` make what is raised, such as exception classes; each is tried at each place. All else is
     as with `cancel_everywhere`.
     """
+    __tracebackhide__ = True
     plan = _Plan(scenario, backend, checks, errors)
     forms = [FAIL if number == 1 else f"{FAIL}{number}" for number in range(1, len(errors) + 1)]
     return _go_through(plan, forms, schedules=schedules, points=points)
@@ -98,6 +100,7 @@ def replay_interruption(
 
     `checks` and `errors` are those that were given there. Raises what the run raises, and as `replay`.
     """
+    __tracebackhide__ = True
     read = Token.read(token)
     require_schedules(read.backend)
     run, _ = _Plan(scenario, read.backend, checks, errors).run(read.schedule, read.site)
@@ -161,6 +164,7 @@ class _Found:
 
 
 def _go_through(plan: _Plan, forms: Sequence[str], *, schedules: int, points: int | None) -> Coverage:
+    __tracebackhide__ = True
     positive_int("schedules", schedules)
     if points is not None:
         positive_int("points", points)
@@ -188,6 +192,7 @@ def _go_through(plan: _Plan, forms: Sequence[str], *, schedules: int, points: in
 
 
 def _uninterrupted(plan: _Plan, schedule: Schedule) -> Interruption:
+    __tracebackhide__ = True
     run, whole = plan.run(schedule, None)
     if run.error is not None:
         simplest, repeats = simplest_run(lambda again: plan.run(again, None)[0], run)

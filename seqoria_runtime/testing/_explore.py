@@ -71,6 +71,7 @@ def explore(
     Raises `ScheduleFailure` for the first run that fails, in the simplest order that fails alike,
     and `ScheduleUnavailable` where the order cannot be chosen.
     """
+    __tracebackhide__ = True
     positive_int("schedules", schedules)
     schedule_of(strategy, "", choices=1)
     require_schedules(backend)
@@ -101,6 +102,7 @@ def replay(scenario: Scenario, token: str) -> Any:
     scenario runs through but is not the one of the token. Tokens of interruptions are replayed by
     `replay_interruption`.
     """
+    __tracebackhide__ = True
     read = Token.read(token)
     if read.site is not None:
         raise ValueError(f"{token!r} is the token of an interruption: use replay_interruption")
@@ -110,6 +112,7 @@ def replay(scenario: Scenario, token: str) -> Any:
 
 def outcome_of(run: OneRun, token: Token) -> Any:
     """What a replayed run came to."""
+    __tracebackhide__ = True
     if run.error is not None:
         raise run.error
     if run.course.schedule != token.schedule:

@@ -173,5 +173,5 @@ def label(handle: object) -> str:
     """The name of a task, or of what goes in its place, for reports."""
     task = task_of(cast("asyncio.Handle", handle))
     if task is not None:
-        return task.get_name()
+        return task.get_name().removeprefix(".")
     return "a timer" if isinstance(handle, asyncio.TimerHandle) else "a call of a finalizer"

@@ -138,7 +138,7 @@ def missing_parts() -> str | None:
 def label(task: object) -> str:
     """The name of a task, for reports."""
     assert isinstance(task, trio.lowlevel.Task)
-    return task.name
+    return task.name.removeprefix(".")
 
 
 def _nothing() -> None:
