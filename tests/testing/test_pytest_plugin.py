@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pages import ROOT
+
 pytest_plugins = ["pytester"]
 
 TESTS = """
@@ -263,6 +265,34 @@ def test_every_form_of_failure_is_replayed_by_the_command_that_its_report_ends_w
         again.assert_outcomes(failed=1)
         again.stdout.re_match_lines([r"E .*assert \d == "])
         again.stdout.no_fnmatch_line("*replay it with*")
+
+
+GUIDE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+
+
+def block(first_line: str) -> str:
+    """A block of the guide to testing, by what it begins with."""
+    [found] = re.findall(
+        rf"^```(?:python)?\n({re.escape(first_line)}\n.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL
+    )
+    return str(found)
+
+
+@pytest.mark.clause("C120")
+def test_the_project_of_the_guide_finds_its_fault_and_replays_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(my_app=block("from typing import Annotated"))
+    pytester.makepyfile(test_seats=block("import pytest\nfrom my_app import Theatre, make_tools"))
+    pytester.makepyfile(test_markers=block("import pytest\n\n\n@pytest.mark.virtual_time"))
+    pytester.syspathinsert()
+    plain = ["-p", "no:cacheprovider", "-W", "error", *PLUGINS]
+    found = pytester.runpytest_inprocess(*plain)
+    found.assert_outcomes(failed=2, passed=6)
+    found.stdout.no_fnmatch_line("*async_backend.run*")
+    [command, _] = re.findall(r"replay it with: pytest (.*)", found.stdout.str())
+    pytester.runpytest_inprocess(*plain, *shlex.split(command)).assert_outcomes(failed=1)
 
 
 def test_a_fixture_puts_a_whole_suite_into_virtual_time(tmp_path: Path) -> None:
