@@ -45,10 +45,10 @@ each_scenario = pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_holds_in_every_order_of_its_tasks(
     name: str, backend: Backend, strategy: Strategy
 ) -> None:
-    schedules = {"random": 10_000, "pct": 2_000}[strategy] if THOROUGH else 40
+    schedules = {"random": 10_000 if THOROUGH else 25, "pct": 2_000 if THOROUGH else 10}[strategy]
     explored = explore(SCENARIOS[name], schedules=schedules, strategy=strategy, backend=backend, seed=1)
     assert explored.schedules == schedules
-    assert explored.distinct > 5
+    assert explored.distinct > 3
     assert explored.loose == 0
 
 
@@ -61,8 +61,8 @@ def test_a_scenario_survives_every_kind_of_end_at_every_point(name: str, backend
         SCENARIOS[name],
         forms=forms,
         backend=backend,
-        schedules=40 if THOROUGH else 2,
-        points=None if THOROUGH else 20,
+        schedules=20 if THOROUGH else 1,
+        points=None if THOROUGH else 15,
     )
     assert all(coverage.runs[form] > coverage.missed[form] for form in forms)
 
