@@ -69,11 +69,32 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
         return
     own = list(getattr(obj, "pytestmark", ()))
     mark = next((mark for mark in (*own, *collector.iter_markers()) if mark.name in _MARKERS), None)
-    if mark is not None and _USES not in own:  # a function may be collected for several classes
-        backends = mark.kwargs.get("backends", _BACKENDS)
-        # anyio's plugin runs asynchronous tests, and their fixtures, that use this one.
-        pytest.mark.usefixtures(_BACKEND)(obj)
-        pytest.mark.parametrize(_BACKEND, backends, scope="function")(obj)
+    if mark is None or _USES in own:  # a function may be collected for several classes
+        return
+    if not _is_asynchronous(obj):
+        if mark in own:
+            pytest.fail(f"{name} is marked {mark.name!r}, but is no asynchronous function", pytrace=False)
+        return
+    # anyio's plugin runs asynchronous tests, and their fixtures, that use this one.
+    pytest.mark.usefixtures(_BACKEND)(obj)
+    pytest.mark.parametrize(_BACKEND, _backends_of(mark), scope="function")(obj)
+
+
+def _is_asynchronous(test: Any) -> bool:
+    given = getattr(test, "hypothesis", None)
+    return inspect.iscoroutinefunction(test if given is None else given.inner_test)
+
+
+def _backends_of(mark: pytest.Mark) -> list[str]:
+    backends = mark.kwargs.get("backends", _BACKENDS)
+    if mark.args:
+        pytest.fail(f"the marker {mark.name!r} takes its options by name, not {mark.args!r}", pytrace=False)
+    if isinstance(backends, str) or not set(backends) <= set(_BACKENDS) or not backends:
+        pytest.fail(
+            f"'backends' of the marker {mark.name!r} is a list of 'asyncio' and 'trio', not {backends!r}",
+            pytrace=False,
+        )
+    return list(backends)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -102,9 +123,10 @@ def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
     inner = given.inner_test if given is not None else test
     if hasattr(inner, "_anyio_original_func"):  # a property, on its second backend
         return
-    if not inspect.iscoroutinefunction(inner):
-        raise TypeError(f"{item.name} is marked {mark.name!r}, but is no asynchronous function")
+    if not inspect.iscoroutinefunction(inner):  # of a marked class, and it uses the backend itself
+        return
     if mark.name != VIRTUAL_TIME:
+        _refuse_asynchronous_fixtures(item, mark)
         if given is not None:
             raise TypeError(f"{item.name}: draw from schedules() instead of marking a property {mark.name!r}")
         item.obj = _scenario_runner(item, mark)
@@ -115,6 +137,18 @@ def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
         item.obj = fail_on_deadlock(test)
     else:
         given.inner_test = fail_on_deadlock(inner)
+
+
+def _refuse_asynchronous_fixtures(item: pytest.Function, mark: pytest.Mark) -> None:
+    definitions: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009
+    for name in item.fixturenames:
+        function = definitions[name][-1].func if name in definitions else None
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            pytest.fail(
+                f"{item.name} is marked {mark.name!r}, so each of its runs has an event loop of its own: "
+                f"it cannot have what the asynchronous fixture {name!r} made in another one",
+                pytrace=False,
+            )
 
 
 def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., None]:
@@ -197,7 +231,9 @@ def _is_for(token: str, backend: str, *, interrupted: bool) -> bool:
 
 
 def _mark_of(node: pytest.Item) -> pytest.Mark | None:
-    """The nearest of the kit's markers that a test has."""
+    """The nearest of the kit's markers that a test has; none for a synchronous test of a marked class."""
+    if _BACKEND not in getattr(getattr(node, "callspec", None), "params", ()):
+        return None
     return next((mark for mark in node.iter_markers() if mark.name in _MARKERS), None)
 
 

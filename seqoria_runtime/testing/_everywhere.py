@@ -177,6 +177,7 @@ def _go_through(plan: _Plan, forms: Sequence[str], *, schedules: int, points: in
         schedule: Schedule = RandomSchedule(number) if number else FixedSchedule()
         whole = _uninterrupted(plan, schedule)
         longest = max(longest, whole.points)
+        _require_sites(whole, forms)
         for site in _sites(whole, forms, points):
             run, interruption = plan.run(schedule, site)
             runs[site.form] += 1
@@ -205,6 +206,18 @@ def _uninterrupted(plan: _Plan, schedule: Schedule) -> Interruption:
         ]
         raise ScheduleFailure("\n".join(lines), tokens=(token,), error=simplest.error) from simplest.error
     return whole
+
+
+def _require_sites(whole: Interruption, forms: Sequence[str]) -> None:
+    if fails(forms[0]) and not whole.passages:
+        raise ValueError(
+            "the scenario passes no place at which it could fail: it has to use interruption.passing, "
+            "interruption.faulty or interruption.provider"
+        )
+    if not fails(forms[0]) and not whole.points:
+        raise ValueError(
+            "the scenario has nothing to interrupt: it has to enter `async with interruption.region():`"
+        )
 
 
 def _sites(whole: Interruption, forms: Iterable[str], limit: int | None) -> Iterator[Site]:

@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import anyio
-
 from ._conductor import Course
 from ._schedule import Schedule
-from ._scheduled import OnStep, conducted_backend
+from ._scheduled import OnStep, conducted_backend, run_beside
 from ._virtual_time import Backend, fail_on_deadlock
 
 Fingerprint: TypeAlias = tuple[str, str, int]
@@ -55,7 +53,7 @@ def run_once(
     main.__module__, main.__qualname__ = "", "the scenario"
     with _same_circumstances():
         try:
-            value = anyio.run(main, backend=name, backend_options=options)
+            value = run_beside(main, name, options)
         except _no_failures():
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the scenario raises is what is looked for

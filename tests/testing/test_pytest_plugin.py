@@ -285,7 +285,7 @@ def test_the_project_of_the_guide_finds_its_fault_and_replays_it(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(my_app=block("from typing import Annotated"))
     pytester.makepyfile(test_seats=block("import pytest\nfrom my_app import Theatre, make_tools"))
-    pytester.makepyfile(test_markers=block("import pytest\n\n\n@pytest.mark.virtual_time"))
+    pytester.makepyfile(test_markers=block("import anyio\nimport pytest\n\n\n@pytest.mark.virtual_time"))
     pytester.syspathinsert()
     plain = ["-p", "no:cacheprovider", "-W", "error", *PLUGINS]
     found = pytester.runpytest_inprocess(*plain)
@@ -293,6 +293,98 @@ def test_the_project_of_the_guide_finds_its_fault_and_replays_it(
     found.stdout.no_fnmatch_line("*async_backend.run*")
     [command, _] = re.findall(r"replay it with: pytest (.*)", found.stdout.str())
     pytester.runpytest_inprocess(*plain, *shlex.split(command)).assert_outcomes(failed=1)
+
+
+MISTAKES = [
+    ("explore(100)", "async def test(): ...", "takes its options by name, not (100,)"),
+    ("explore(backends='trio')", "async def test(): ...", "a list of 'asyncio' and 'trio', not 'trio'"),
+    ("virtual_time(backends=['curio'])", "async def test(): ...", "'asyncio' and 'trio', not ['curio']"),
+    ("explore", "def test(): ...", "test is marked 'explore', but is no asynchronous function"),
+    ("explore", "async def test(loop): ...", "the asynchronous fixture 'loop'"),
+    ("fail_everywhere", "async def test(): ...", "passes no place at which it could fail"),
+    ("cancel_everywhere", "async def test(interruption): ...", "enter `async with interruption.region():`"),
+]
+
+
+@pytest.mark.parametrize(("marker", "test", "words"), MISTAKES)
+def test_a_mistake_with_a_marker_is_told(
+    marker: str, test: str, words: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    fixture = "@pytest.fixture\nasync def loop(): ..."
+    pytester.makepyfile(f"import pytest\n{fixture}\n@pytest.mark.{marker}\n{test}")
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *PLUGINS)
+    assert result.ret != 0
+    assert words in result.stdout.str()
+
+
+CLASSES = """
+import anyio
+import pytest
+
+
+def test_unmarked(): ...
+
+
+@pytest.mark.explore(schedules=3)
+class TestMarked:
+    def test_synchronous(self): ...
+
+    @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.xfail(strict=True))])
+    async def test_asynchronous(self, n, tmp_path):
+        await anyio.sleep(n)
+        assert n == 1
+
+    async def test_skipped(self):
+        pytest.skip("not now")
+"""
+
+
+def test_classes_may_be_marked_and_other_marks_stand_beside_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(CLASSES)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "error", *PLUGINS)
+    result.assert_outcomes(passed=4, xfailed=2, skipped=2)
+
+
+OPEN_RUNNER = """
+import anyio
+import pytest
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+async def kept(anyio_backend):
+    yield 5
+
+
+@pytest.mark.anyio
+async def test_first(kept): ...
+
+
+@pytest.mark.explore(schedules=3)
+async def test_explored():
+    await anyio.sleep(1)
+
+
+@pytest.mark.anyio
+async def test_last(kept): ...
+"""
+
+
+def test_exploring_goes_well_beside_the_event_loop_of_the_fixtures_of_other_tests(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(OPEN_RUNNER)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "error", *PLUGINS)
+    result.assert_outcomes(passed=6)
 
 
 def test_a_fixture_puts_a_whole_suite_into_virtual_time(tmp_path: Path) -> None:
