@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -21,6 +22,7 @@ FAIL = "fail_everywhere"
 
 _BACKEND = "anyio_backend"
 _BACKENDS = ("asyncio", "trio")
+_INSTALLED = _BACKENDS if find_spec("trio") else _BACKENDS[:1]
 _MARKERS = {
     VIRTUAL_TIME: "(backends=('asyncio', 'trio')): run the asynchronous test in virtual time, on each",
     EXPLORE: "(schedules=100, backends=..., ...): run it in many orders of its tasks; options of `explore`",
@@ -47,9 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}{text}")
 
 
-@pytest.fixture(params=_BACKENDS)
+@pytest.fixture(params=_INSTALLED)
 def virtual_time_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """asyncio, then trio, in virtual time, as the `anyio_backend` fixture takes them; new for each test."""
+    """asyncio, and trio where it is installed, in virtual time, as `anyio_backend` takes them."""
     from seqoria_runtime.testing import virtual_backend
 
     return virtual_backend(request.param)
@@ -86,7 +88,7 @@ def _is_asynchronous(test: Any) -> bool:
 
 
 def _backends_of(mark: pytest.Mark) -> list[str]:
-    backends = mark.kwargs.get("backends", _BACKENDS)
+    backends = mark.kwargs.get("backends", _INSTALLED)
     if mark.args:
         pytest.fail(f"the marker {mark.name!r} takes its options by name, not {mark.args!r}", pytrace=False)
     if isinstance(backends, str) or not set(backends) <= set(_BACKENDS) or not backends:

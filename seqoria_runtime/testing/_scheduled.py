@@ -15,7 +15,7 @@ import anyio
 from anyio.lowlevel import checkpoint, current_token
 
 from ._conductor import Conductor
-from ._keeper import Backend, fail_on_deadlock
+from ._keeper import Backend, fail_on_deadlock, require_trio
 from ._schedule import FixedSchedule, RandomSchedule, Schedule
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ def require_schedules(backend: Backend) -> None:
 def schedules_problem(backend: Backend) -> str | None:
     """Why the order of tasks cannot be chosen on this backend, or `None` where it can. Tries it once."""
     if backend == "trio":
+        require_trio()
         from ._scheduled_trio import missing_parts
 
         if (missing := missing_parts()) is not None:

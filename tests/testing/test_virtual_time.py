@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.execution.threads import run_in_thread
 from seqoria_runtime.models import ToolCallRequest
+from seqoria_runtime.models.errors import MissingExtraError
 from seqoria_runtime.testing import (
     Backend,
     ScriptedProvider,
     VirtualTimeDeadlock,
     fail_on_deadlock,
+    require_schedules,
     run_on_both,
     run_virtual,
     virtual_backend,
@@ -412,6 +414,14 @@ async def test_an_asynchronous_property_runs_in_virtual_time(delay: float) -> No
     before = anyio.current_time()
     await anyio.sleep(delay)
     assert math.isclose(anyio.current_time() - before, delay, rel_tol=1e-6, abs_tol=1e-6)
+
+
+def test_without_trio_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seqoria_runtime.testing._keeper.find_spec", lambda name: None)
+    assert run_virtual(anyio.sleep, 5, backend="asyncio") is None
+    for attempt in (lambda: run_virtual(anyio.sleep, 5, backend="trio"), lambda: require_schedules("trio")):
+        with pytest.raises(MissingExtraError, match=r"seqoria-runtime\[trio\]"):
+            attempt()
 
 
 def test_the_kit_loads_neither_trio_nor_hypothesis_before_they_are_used() -> None:
