@@ -63,6 +63,15 @@ def thorough(session: nox.Session) -> None:
 
 
 @nox.session
+def exploration(session: nox.Session) -> None:
+    """Run scenarios in 10,000 orders of their tasks each, and end them at every step; takes an hour."""
+    install(session, "test")
+    long = ["-n", "auto", "-o", "faulthandler_timeout=0", *session.posargs]
+    env = {"HYPOTHESIS_PROFILE": "thorough", "TEST_LIMIT": "7200"}
+    session.run("pytest", "tests/testing/test_runtime_explored.py", *long, env=env)
+
+
+@nox.session
 def servers(session: nox.Session) -> None:
     """Talk to a small real model and to a mock that fails on purpose, over real sockets; needs node."""
     install(session, "test")

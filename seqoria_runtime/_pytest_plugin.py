@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -21,6 +22,7 @@ FAIL = "fail_everywhere"
 
 _BACKEND = "anyio_backend"
 _BACKENDS = ("asyncio", "trio")
+_INSTALLED = _BACKENDS if find_spec("trio") else _BACKENDS[:1]
 _MARKERS = {
     VIRTUAL_TIME: "(backends=('asyncio', 'trio')): run the asynchronous test in virtual time, on each",
     EXPLORE: "(schedules=100, backends=..., ...): run it in many orders of its tasks; options of `explore`",
@@ -47,9 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}{text}")
 
 
-@pytest.fixture(params=_BACKENDS)
+@pytest.fixture(params=_INSTALLED)
 def virtual_time_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """asyncio, then trio, in virtual time, as the `anyio_backend` fixture takes them; new for each test."""
+    """asyncio, and trio where it is installed, in virtual time, as `anyio_backend` takes them."""
     from seqoria_runtime.testing import virtual_backend
 
     return virtual_backend(request.param)
@@ -69,11 +71,32 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
         return
     own = list(getattr(obj, "pytestmark", ()))
     mark = next((mark for mark in (*own, *collector.iter_markers()) if mark.name in _MARKERS), None)
-    if mark is not None and _USES not in own:  # a function may be collected for several classes
-        backends = mark.kwargs.get("backends", _BACKENDS)
-        # anyio's plugin runs asynchronous tests, and their fixtures, that use this one.
-        pytest.mark.usefixtures(_BACKEND)(obj)
-        pytest.mark.parametrize(_BACKEND, backends, scope="function")(obj)
+    if mark is None or _USES in own:  # a function may be collected for several classes
+        return
+    if not _is_asynchronous(obj):
+        if mark in own:
+            pytest.fail(f"{name} is marked {mark.name!r}, but is no asynchronous function", pytrace=False)
+        return
+    # anyio's plugin runs asynchronous tests, and their fixtures, that use this one.
+    pytest.mark.usefixtures(_BACKEND)(obj)
+    pytest.mark.parametrize(_BACKEND, _backends_of(mark), scope="function")(obj)
+
+
+def _is_asynchronous(test: Any) -> bool:
+    given = getattr(test, "hypothesis", None)
+    return inspect.iscoroutinefunction(test if given is None else given.inner_test)
+
+
+def _backends_of(mark: pytest.Mark) -> list[str]:
+    backends = mark.kwargs.get("backends", _INSTALLED)
+    if mark.args:
+        pytest.fail(f"the marker {mark.name!r} takes its options by name, not {mark.args!r}", pytrace=False)
+    if isinstance(backends, str) or not set(backends) <= set(_BACKENDS) or not backends:
+        pytest.fail(
+            f"'backends' of the marker {mark.name!r} is a list of 'asyncio' and 'trio', not {backends!r}",
+            pytrace=False,
+        )
+    return list(backends)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -89,6 +112,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    __tracebackhide__ = True
     mark = _mark_of(pyfuncitem)
     if mark is not None:
         _prepare(pyfuncitem, mark)
@@ -101,9 +125,10 @@ def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
     inner = given.inner_test if given is not None else test
     if hasattr(inner, "_anyio_original_func"):  # a property, on its second backend
         return
-    if not inspect.iscoroutinefunction(inner):
-        raise TypeError(f"{item.name} is marked {mark.name!r}, but is no asynchronous function")
+    if not inspect.iscoroutinefunction(inner):  # of a marked class, and it uses the backend itself
+        return
     if mark.name != VIRTUAL_TIME:
+        _refuse_asynchronous_fixtures(item, mark)
         if given is not None:
             raise TypeError(f"{item.name}: draw from schedules() instead of marking a property {mark.name!r}")
         item.obj = _scenario_runner(item, mark)
@@ -116,6 +141,18 @@ def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
         given.inner_test = fail_on_deadlock(inner)
 
 
+def _refuse_asynchronous_fixtures(item: pytest.Function, mark: pytest.Mark) -> None:
+    definitions: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009
+    for name in item.fixturenames:
+        function = definitions[name][-1].func if name in definitions else None
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            pytest.fail(
+                f"{item.name} is marked {mark.name!r}, so each of its runs has an event loop of its own: "
+                f"it cannot have what the asynchronous fixture {name!r} made in another one",
+                pytrace=False,
+            )
+
+
 def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., None]:
     """A synchronous test that explores the asynchronous one, or replays one run of it."""
     test: Callable[..., Awaitable[Any]] = item.obj
@@ -125,6 +162,7 @@ def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., 
 
     # Not `wraps`: pytest and anyio look through it, and would see a coroutine function again.
     def run(**arguments: Any) -> None:
+        __tracebackhide__ = True
         if mark.name == EXPLORE:
             _explore(functools.partial(test, **arguments), backend, options, token)
         else:
@@ -132,6 +170,7 @@ def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., 
 
     @functools.wraps(run)
     def noted(**arguments: Any) -> None:
+        __tracebackhide__ = True
         from seqoria_runtime.testing import ScheduleFailure
 
         try:
@@ -146,6 +185,7 @@ def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., 
 def _explore(
     scenario: Callable[[], Awaitable[Any]], backend: "Backend", options: dict[str, Any], token: str | None
 ) -> None:
+    __tracebackhide__ = True
     from seqoria_runtime.testing import explore, replay
 
     if token is None:
@@ -162,6 +202,7 @@ def _interrupt(
     options: dict[str, Any],
     token: str | None,
 ) -> None:
+    __tracebackhide__ = True
     from seqoria_runtime import testing
 
     async def scenario(interruption: "Interruption") -> Any:
@@ -192,7 +233,9 @@ def _is_for(token: str, backend: str, *, interrupted: bool) -> bool:
 
 
 def _mark_of(node: pytest.Item) -> pytest.Mark | None:
-    """The nearest of the kit's markers that a test has."""
+    """The nearest of the kit's markers that a test has; none for a synchronous test of a marked class."""
+    if _BACKEND not in getattr(getattr(node, "callspec", None), "params", ()):
+        return None
     return next((mark for mark in node.iter_markers() if mark.name in _MARKERS), None)
 
 

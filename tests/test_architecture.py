@@ -30,10 +30,15 @@ PURE_FLOORS = 4
 TOP = ("", "__main__")
 
 HOMES = {
-    "asyncio": ["testing._virtual_loop", "testing._scheduled_loop", "testing._native_cancellation"],
-    "trio": ["testing._virtual_clock", "testing._scheduled_trio"],
-    "mcp": ["mcp"],
-    "mcp_types": ["mcp"],
+    "asyncio": [
+        "testing._virtual_loop",
+        "testing._scheduled_loop",
+        "testing._native_cancellation",
+        "testing.stateful._asyncio_pump",
+    ],
+    "trio": ["testing._virtual_clock", "testing._scheduled_trio", "testing.stateful._trio_pump"],
+    "mcp": ["mcp", "testing._mcp_wire"],
+    "mcp_types": ["mcp", "testing._mcp_wire"],
     "httpx2": ["mcp"],
     "jsonschema": ["mcp"],
     "httpx": ["providers._driver"],

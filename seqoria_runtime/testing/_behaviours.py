@@ -14,6 +14,8 @@ from anyio.lowlevel import checkpoint
 from seqoria_runtime._checks import non_negative_seconds
 from seqoria_runtime.execution import threads
 
+from ._program import PrintsAsProgram
+
 
 @dataclass(frozen=True, slots=True)
 class _Sleep:
@@ -65,7 +67,7 @@ Step: TypeAlias = _Sleep | _IgnoreCancel | _BlockThread | _Hang | _Fail | _Retur
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Behaviour:
+class Behaviour(PrintsAsProgram):
     """What a tool does in one call; its `repr` is the program that makes it.
 
     Made with `sleeps`, `fails`, `hangs`, `ignores_cancel`, `blocks_thread` and `returns`, and joined

@@ -122,10 +122,6 @@ class Conductor:
         else:
             self._waiting |= new
 
-    def withdraw(self, task: object) -> None:
-        """Take back what waits for a task."""
-        self._waiting.pop(self.number(task), None)
-
     def idle(self) -> None:
         """Take note that nothing can go on until time has moved or something has come from outside."""
         self._since_idle = 0

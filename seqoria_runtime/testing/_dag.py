@@ -64,8 +64,9 @@ class ToolDag:
     def toolbox(self, *, order: Iterable[str] | None = None) -> LocalToolbox:
         """The tools, registered in this `order` of names, by default that of the graph."""
         by_name = {tool.name: tool for tool in self.tools}
-        toolbox = LocalToolbox()
-        for name in self.names if order is None else order:
+        names = self.names if order is None else tuple(order)
+        toolbox = _ScriptedToolbox(self, names)
+        for name in names:
             tool = by_name[name]
             toolbox.add(
                 _function(tool),
@@ -99,6 +100,19 @@ class ToolDag:
 
     def __repr__(self) -> str:
         return f"ToolDag({', '.join(map(repr, self.tools))})"
+
+
+class _ScriptedToolbox(LocalToolbox):
+    """A graph's tools; its `repr` is the program that makes it, as long as no tools were added."""
+
+    def __init__(self, dag: ToolDag, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self._dag = dag
+        self._names = names
+
+    def __repr__(self) -> str:
+        order = "" if self._names == self._dag.names else f"order={list(self._names)}"
+        return f"{self._dag!r}.toolbox({order})"
 
 
 class FaultPlan:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from seqoria_runtime._checks import positive_int
 
-from ._explore import ScheduleFailure, describe_order, outcome_of, simplest_run
+from ._explore import ScheduleFailure, describe_order, named, outcome_of, simplest_run
 from ._interruption import CANCELLATIONS, FAIL, InjectedError, Interruption, fails, is_own_form
 from ._one_run import Fingerprint, OneRun, run_once
 from ._schedule import FixedSchedule, RandomSchedule, Schedule
@@ -60,6 +60,7 @@ def cancel_everywhere(
     Raises `ScheduleFailure`, which names the points, if any run fails; `ValueError` for a form that
     the backend has not, or that the scenario does not name.
     """
+    __tracebackhide__ = True
     if forms is None:
         forms = CANCELLATIONS if backend == "asyncio" else CANCELLATIONS[:2]
     _check_forms(forms, backend)
@@ -82,6 +83,7 @@ def fail_everywhere(
     `errors` make what is raised, such as exception classes; each is tried at each place. All else is
     as with `cancel_everywhere`.
     """
+    __tracebackhide__ = True
     plan = _Plan(scenario, backend, checks, errors)
     forms = [FAIL if number == 1 else f"{FAIL}{number}" for number in range(1, len(errors) + 1)]
     return _go_through(plan, forms, schedules=schedules, points=points)
@@ -98,6 +100,7 @@ def replay_interruption(
 
     `checks` and `errors` are those that were given there. Raises what the run raises, and as `replay`.
     """
+    __tracebackhide__ = True
     read = Token.read(token)
     require_schedules(read.backend)
     run, _ = _Plan(scenario, read.backend, checks, errors).run(read.schedule, read.site)
@@ -161,6 +164,7 @@ class _Found:
 
 
 def _go_through(plan: _Plan, forms: Sequence[str], *, schedules: int, points: int | None) -> Coverage:
+    __tracebackhide__ = True
     positive_int("schedules", schedules)
     if points is not None:
         positive_int("points", points)
@@ -173,6 +177,7 @@ def _go_through(plan: _Plan, forms: Sequence[str], *, schedules: int, points: in
         schedule: Schedule = RandomSchedule(number) if number else FixedSchedule()
         whole = _uninterrupted(plan, schedule)
         longest = max(longest, whole.points)
+        _require_sites(whole, forms)
         for site in _sites(whole, forms, points):
             run, interruption = plan.run(schedule, site)
             runs[site.form] += 1
@@ -181,24 +186,38 @@ def _go_through(plan: _Plan, forms: Sequence[str], *, schedules: int, points: in
                 new = _Found(schedule, site, run, interruption, [])
                 found.setdefault((site.form, run.fingerprint), new).sites.append(site)
     if found:
-        raise _failure(plan, found.values(), runs.total()) from next(iter(found.values())).run.error
+        report = _failure(plan, found.values(), runs.total())
+        raise report from report.error
     _require_actions(forms, runs, missed)
     return Coverage(longest, dict(runs), dict(missed))
 
 
 def _uninterrupted(plan: _Plan, schedule: Schedule) -> Interruption:
+    __tracebackhide__ = True
     run, whole = plan.run(schedule, None)
     if run.error is not None:
         simplest, repeats = simplest_run(lambda again: plan.run(again, None)[0], run)
         assert simplest.error is not None
         token = str(Token(plan.backend, simplest.course.schedule))
         lines = [
-            f"uninterrupted, the scenario fails on {plan.backend} with {_named(simplest.error)}",
+            f"uninterrupted, the scenario fails on {plan.backend} with {named(simplest.error)}",
             f"replay it with replay_interruption(scenario, {token!r})",
             *describe_order(simplest, repeats=repeats),
         ]
         raise ScheduleFailure("\n".join(lines), tokens=(token,), error=simplest.error) from simplest.error
     return whole
+
+
+def _require_sites(whole: Interruption, forms: Sequence[str]) -> None:
+    if fails(forms[0]) and not whole.passages:
+        raise ValueError(
+            "the scenario passes no place at which it could fail: it has to use interruption.passing, "
+            "interruption.faulty or interruption.provider"
+        )
+    if not fails(forms[0]) and not whole.points:
+        raise ValueError(
+            "the scenario has nothing to interrupt: it has to enter `async with interruption.region():`"
+        )
 
 
 def _sites(whole: Interruption, forms: Iterable[str], limit: int | None) -> Iterator[Site]:
@@ -221,7 +240,8 @@ def _failure(plan: _Plan, found: Iterable[_Found], runs: int) -> ScheduleFailure
     ways = list(found)
     count = sum(len(way.sites) for way in ways)
     lines = [f"{count} of {runs} interrupted runs fail on {plan.backend}, in {len(ways)} ways"]
-    tokens = []
+    tokens: list[str] = []
+    errors: list[BaseException] = []
     for way in ways:
 
         def again(schedule: Schedule, site: Site = way.site) -> OneRun:
@@ -229,22 +249,17 @@ def _failure(plan: _Plan, found: Iterable[_Found], runs: int) -> ScheduleFailure
 
         simplest, repeats = simplest_run(again, way.run)
         assert simplest.error is not None
+        errors.append(simplest.error)
         tokens.append(str(Token(plan.backend, simplest.course.schedule, way.site)))
         lines += [
-            f"{way.site.form} at {way.site.at:g} ({way.interruption.where}): {_named(simplest.error)}",
+            f"{way.site.form} at {way.site.at:g} ({way.interruption.where}): {named(simplest.error)}",
             f"  replay it with replay_interruption(scenario, {tokens[-1]!r})",
             *describe_order(simplest, repeats=repeats),
         ]
         if others := [f"{site.at:g}" for site in way.sites[1:]]:
             more = ", ..." if len(others) > _SHOWN else ""
             lines.append(f"  and {len(others)} more like it, at {', '.join(others[:_SHOWN])}{more}")
-    error = ways[0].run.error
-    assert error is not None
-    return ScheduleFailure("\n".join(lines), tokens=tuple(tokens), error=error)
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return ScheduleFailure("\n".join(lines), tokens=tuple(tokens), error=errors[0])
 
 
 def _check_forms(forms: Sequence[str], backend: Backend) -> None:

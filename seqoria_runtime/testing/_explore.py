@@ -71,7 +71,9 @@ def explore(
     Raises `ScheduleFailure` for the first run that fails, in the simplest order that fails alike,
     and `ScheduleUnavailable` where the order cannot be chosen.
     """
+    __tracebackhide__ = True
     positive_int("schedules", schedules)
+    schedule_of(strategy, "", choices=1)
     require_schedules(backend)
     seed = random.randrange(10**9) if seed is None else seed
     courses: set[int] = set()
@@ -83,7 +85,8 @@ def explore(
         run = run_once(scenario, schedule, backend)
         if run.error is not None:
             what = f"schedule {number + 1} of {schedules} ({strategy}, seed {seed})"
-            raise failure(scenario, run, backend, what=what) from run.error
+            report = failure(scenario, run, backend, what=what)
+            raise report from report.error
         courses.add(hash(tuple(run.course.steps)))
         longest = max(longest, run.course.choices)
         loose += run.course.loose > 0
@@ -99,6 +102,7 @@ def replay(scenario: Scenario, token: str) -> Any:
     scenario runs through but is not the one of the token. Tokens of interruptions are replayed by
     `replay_interruption`.
     """
+    __tracebackhide__ = True
     read = Token.read(token)
     if read.site is not None:
         raise ValueError(f"{token!r} is the token of an interruption: use replay_interruption")
@@ -108,6 +112,7 @@ def replay(scenario: Scenario, token: str) -> Any:
 
 def outcome_of(run: OneRun, token: Token) -> Any:
     """What a replayed run came to."""
+    __tracebackhide__ = True
     if run.error is not None:
         raise run.error
     if run.course.schedule != token.schedule:
@@ -124,7 +129,7 @@ def failure(scenario: Scenario, run: OneRun, backend: Backend, *, what: str) -> 
     assert simplest.error is not None
     token = str(Token(backend, simplest.course.schedule))
     lines = [
-        f"{what} fails on {backend} with {type(simplest.error).__name__}: {simplest.error}",
+        f"{what} fails on {backend} with {named(simplest.error)}",
         f"replay it with replay(scenario, {token!r})",
         *describe_order(simplest, repeats=repeats),
     ]
@@ -148,6 +153,13 @@ def simplest_run(again: Callable[[Schedule], OneRun], failed: OneRun) -> tuple[O
     last = again(schedule)
     repeats = last.fingerprint == failed.fingerprint and last.course.steps == simplest.course.steps
     return simplest, repeats
+
+
+def named(error: BaseException) -> str:
+    """An error in words; of a group, the first that is in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 def describe_order(run: OneRun, *, repeats: bool) -> list[str]:

@@ -139,19 +139,26 @@ class Interruption:
 
     async def run(self, scenario: Callable[["Interruption"], Awaitable[T]]) -> T:
         """Run the scenario, and the action that ends it, if that takes a task."""
+        failures: list[BaseException] = []
         async with anyio.create_task_group() as group:
+
+            async def act() -> None:
+                try:
+                    await self._act()
+                except Exception as exc:  # noqa: BLE001 - the group must not wrap it
+                    failures.append(exc)
+                    group.cancel_scope.cancel()
+
             if self._site is not None and not is_own_form(self._site.form):
-                group.start_soon(self._act, name="the action")
+                group.start_soon(act, name="the action")
             try:
                 value = await scenario(self)
             except BaseException as exc:  # noqa: BLE001 - the group must not wrap it
-                failure: BaseException | None = exc
-            else:
-                failure = None
+                failures.append(exc)
             if self._waiting_action is None:
                 group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        if failures:
+            raise failures[0]
         return value
 
     def _deadline(self) -> float:
@@ -191,7 +198,7 @@ class Interruption:
             if raised is not None:
                 raise raised
             return
-        if await native.was_swallowed(raised):
+        if native.was_swallowed(raised):
             raise SwallowedCancellationError(
                 f"the task was cancelled natively {self.where}, and the code went on as if it was not"
             )

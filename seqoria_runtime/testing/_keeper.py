@@ -2,10 +2,13 @@
 
 import functools
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 from anyio.lowlevel import current_token
+
+from seqoria_runtime.models.errors import MissingExtraError
 
 from ._deadlock import VirtualTimeDeadlock
 from ._virtual_loop import VirtualLoop
@@ -64,3 +67,9 @@ def current_keeper() -> "VirtualLoop | ClockKeeper | None":
 
         return _virtual_clock.current_keeper()
     return None
+
+
+def require_trio() -> None:
+    """Raise `MissingExtraError` unless trio is installed; does not load it."""
+    if find_spec("trio") is None:
+        raise MissingExtraError("runs on trio", "trio")

@@ -1,4 +1,4 @@
-"""Owns the look for what a test left behind: tasks, slots, worker threads, threads, processes, streams.
+"""Owns the look for what a test left behind: tasks, slots, threads, processes, streams and sessions.
 
 Looks only; ends nothing.
 """
@@ -36,6 +36,16 @@ class HasStats(Protocol):
     def stats(self) -> ClientStats: ...
 
 
+class HasConnections(Protocol):
+    """A server of the kit (`seqoria_runtime.testing.mcp`), as far as its connections are concerned."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def connections(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What there was at one moment, outside and inside of the event loop that ran, if one did."""
@@ -58,18 +68,20 @@ def check_no_leaks(
     *clients: HasStats,
     before: Surroundings | None = None,
     providers: Iterable[ScriptedProvider] = (),
+    servers: Iterable[HasConnections] = (),
 ) -> None:
     """Raise `LeakError`, which names each, if something is left that should have ended by now.
 
     Looks at the clients: no call runs or waits, every slot is free but those of abandoned threads
     that really still run, which are told too; at the runtime's worker threads of this event loop; at
-    the streams of scripted models; and, against `before`, at tasks of this event loop, at threads
-    (a library's idle pool is none) and on Linux at child processes. May be called outside of an event
-    loop as well, which then has neither tasks nor worker threads. It gives threads and processes that
-    are about to end a second.
+    the streams of scripted models, and the sessions of scripted MCP servers; and, against `before`,
+    at tasks of this event loop, at threads (a library's idle pool is none) and on Linux at child
+    processes. May be called outside of an event loop as well, which then has neither tasks nor worker
+    threads. It gives threads and processes that are about to end a second.
     """
     found = [leak for client in clients for leak in _of_client(client)]
     found += (leak for provider in providers for leak in _of_provider(provider))
+    found += (leak for server in servers for leak in _of_server(server))
     found += _worker_threads()
     if before is not None:
         found += _new_tasks(before)
@@ -80,14 +92,18 @@ def check_no_leaks(
 
 
 @contextmanager
-def leaks(*clients: HasStats, providers: Iterable[ScriptedProvider] = ()) -> Generator[Surroundings]:
+def leaks(
+    *clients: HasStats,
+    providers: Iterable[ScriptedProvider] = (),
+    servers: Iterable[HasConnections] = (),
+) -> Generator[Surroundings]:
     """Check that what the body of `with` began has ended after it; see `check_no_leaks`.
 
     What the body raises comes out as it is, and nothing is checked then.
     """
     before = surroundings()
     yield before  # noqa: RUF075 - a block that raised is told of its own error, not of leaks
-    check_no_leaks(*clients, before=before, providers=providers)
+    check_no_leaks(*clients, before=before, providers=providers, servers=servers)
 
 
 def _of_client(client: HasStats) -> list[str]:
@@ -118,6 +134,11 @@ def _of_provider(provider: ScriptedProvider) -> list[str]:
         for number, stream in enumerate(provider.streams, 1)
         if stream.end is None
     ]
+
+
+def _of_server(server: HasConnections) -> list[str]:
+    count = server.connections
+    return [f"{count} MCP {'session' if count == 1 else 'sessions'} with {server.name!r}"] if count else []
 
 
 def _worker_threads() -> list[str]:

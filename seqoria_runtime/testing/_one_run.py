@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import anyio
-
 from ._conductor import Course
 from ._schedule import Schedule
-from ._scheduled import OnStep, conducted_backend
+from ._scheduled import OnStep, conducted_backend, run_beside
 from ._virtual_time import Backend, fail_on_deadlock
 
 Fingerprint: TypeAlias = tuple[str, str, int]
@@ -48,13 +46,18 @@ def run_once(
     collector rests. Raises what is no failure of the scenario: an interruption of the program, and
     what Hypothesis and pytest end a test with that has not failed.
     """
+    __tracebackhide__ = True
     name, options, conductor = conducted_backend(backend, schedule, on_step)
+    main = fail_on_deadlock(scenario)
+    # Reports name tasks by the functions that they run.
+    main.__module__, main.__qualname__ = "", "the scenario"
     with _same_circumstances():
         try:
-            value = anyio.run(fail_on_deadlock(scenario), backend=name, backend_options=options)
+            value = run_beside(main, name, options)
         except _no_failures():
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the scenario raises is what is looked for
+            _begin_traceback_in(main, error)
             return OneRun(conductor.course, error=error)
     return OneRun(conductor.course, value=value)
 
@@ -88,6 +91,15 @@ def _no_failures() -> tuple[type[BaseException], ...]:
             if isinstance(kind, type) and issubclass(kind, BaseException):
                 kinds.append(kind)
     return tuple(kinds)
+
+
+def _begin_traceback_in(main: Any, error: BaseException) -> None:
+    """Leave out the starting of the event loop, which is the same each time."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code is not main.__code__:
+        traceback = traceback.tb_next
+    if traceback is not None and traceback.tb_next is not None:
+        error.__traceback__ = traceback.tb_next
 
 
 def _fingerprint(error: BaseException) -> Fingerprint:

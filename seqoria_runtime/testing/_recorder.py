@@ -7,7 +7,7 @@ import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
+from seqoria_runtime.execution import threads
 from seqoria_runtime.execution.hosting import post_to_loop
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest, ToolCallResult
 from seqoria_runtime.toolbox._tool import FunctionTool
@@ -87,7 +88,8 @@ class Recorder:
         """A call's arguments are checked, in the order of the calls and before any of them starts."""
         call = self._new(tool, tool.name)
         call.arguments = arguments
-        call.token, call.variables = current_token(), copy_context()
+        call.token = current_token()
+        call.variables = threads.context_for_callbacks(call.token.native_token)
         call.asked = self.moment()
         return call
 

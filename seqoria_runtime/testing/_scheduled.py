@@ -4,16 +4,21 @@ Both use what their libraries do not promise to keep, so each is tried once befo
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any, TypeAlias
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint, current_token
 
 from ._conductor import Conductor
-from ._keeper import Backend, fail_on_deadlock
+from ._keeper import Backend, fail_on_deadlock, require_trio
 from ._schedule import FixedSchedule, RandomSchedule, Schedule
 
+T = TypeVar("T")
 OnStep: TypeAlias = Callable[[float], bool]
 
 
@@ -50,6 +55,12 @@ def conducted_backend(
 
 def require_schedules(backend: Backend) -> None:
     """Raise `ScheduleUnavailable` unless the order of tasks can be chosen on this backend."""
+    if backend not in {"asyncio", "trio"}:
+        raise ValueError(f"'backend' must be 'asyncio' or 'trio', not {backend!r}")
+    if _in_a_task():
+        raise RuntimeError(
+            "each run in another order has an event loop of its own: ask for it outside of one"
+        )
     problem = schedules_problem(backend)
     if problem is not None:
         raise ScheduleUnavailable(f"schedules do not work on {backend} here: {problem}")
@@ -59,6 +70,7 @@ def require_schedules(backend: Backend) -> None:
 def schedules_problem(backend: Backend) -> str | None:
     """Why the order of tasks cannot be chosen on this backend, or `None` where it can. Tries it once."""
     if backend == "trio":
+        require_trio()
         from ._scheduled_trio import missing_parts
 
         if (missing := missing_parts()) is not None:
@@ -96,4 +108,46 @@ def _order_under(backend: Backend, schedule: Schedule) -> str:
         return "".join(order)
 
     name, options, _ = conducted_backend(backend, schedule)
-    return anyio.run(fail_on_deadlock(trial), backend=name, backend_options=options)
+    return run_beside(fail_on_deadlock(trial), name, options)
+
+
+def run_beside(main: Callable[[], Awaitable[T]], name: str, options: dict[str, Any]) -> T:
+    """`anyio.run`, also where another event loop stands still, such as that of a test runner's fixtures."""
+    run = partial(anyio.run, main, backend=name, backend_options=options)
+    if not _beside_a_loop():
+        return run()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run_in_thread() -> None:
+        if (sniffio := sys.modules.get("sniffio")) is not None:
+            sniffio.current_async_library_cvar.set(None)
+        try:
+            results.append(run())
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=copy_context().run, args=(run_in_thread,), name="a run beside a loop")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _in_a_task() -> bool:
+    try:
+        anyio.get_current_task()
+    except (anyio.NoEventLoopError, RuntimeError):
+        return False
+    return True
+
+
+def _beside_a_loop() -> bool:
+    try:
+        current_token()
+    except anyio.NoEventLoopError:
+        return False
+    except RuntimeError:  # asyncio's, while its loop stands still
+        return True
+    return True

@@ -1,7 +1,7 @@
 """Owns an asyncio event loop whose ready tasks go in the order of a schedule.
 
-Tasks, timers that are due and calls from threads are what a schedule orders. Other callbacks only
-carry something on its way to a task, and run as asyncio runs them: first come, first served.
+Tasks, timers that are due and calls that finalizers make are what a schedule orders. Other callbacks
+only carry something on its way to a task, and run as asyncio runs them: first come, first served.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any, TypeVarTuple, Unpack, cast
 from ._conductor import Conductor
 from ._deadlock import SPINNING, describe
 from ._thread_watch import ThreadWatch
-from ._virtual_loop import VirtualLoop, in_default_threads
+from ._virtual_loop import VirtualLoop
 
 Ts = TypeVarTuple("Ts")
 
@@ -28,10 +28,6 @@ class ScheduledLoop(VirtualLoop):
         self._queue = _ReadyQueue(self)
         self._ready = self._queue
 
-    @property
-    def foreign_threads(self) -> int:
-        return self._in_executors + in_default_threads()
-
     def call_soon_threadsafe(
         self,
         callback: Callable[[Unpack[Ts]], object],
@@ -39,7 +35,8 @@ class ScheduledLoop(VirtualLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         self._check_closed()  # type: ignore[attr-defined]
-        handle = _Post(callback, args, self, context)
+        own = threading.get_ident() == self._thread_id  # type: ignore[attr-defined]
+        handle = (_OwnPost if own else _Post)(callback, args, self, context)
         self._queue.append(handle)
         self._queue.posted.set()
         self._write_to_self()  # type: ignore[attr-defined]
@@ -60,7 +57,13 @@ class ScheduledLoop(VirtualLoop):
 
 
 class _Post(asyncio.Handle):
-    """Something that a thread, or a finalizer, has the loop do."""
+    """Something that a thread has the loop do."""
+
+    __slots__ = ()
+
+
+class _OwnPost(asyncio.Handle):
+    """Something that the loop's own thread has it do as if it were another one, as finalizers must."""
 
     __slots__ = ()
 
@@ -101,32 +104,35 @@ class _ReadyQueue:
             self._watch.stepped(self._last)
             self._last = None
         self._sort_in()
+        if not self._posts and not self._callbacks_first():
+            self.wait_for_threads()
+        if self._posts:
+            self._was_callback = False
+            return self._posts.popleft()
         self._conductor.point(self._loop.time())
         self._sort_in()
+        if self._first or not len(self._conductor):
+            self._was_callback = True
+            self._first -= self._first > 0
+            return self._callbacks.popleft()
+        return self._next()
+
+    def _callbacks_first(self) -> bool:
         if not self._was_callback:
             # Callbacks that such a callback adds have to let a task go first: some poll.
             self._first = len(self._callbacks)
-        self._was_callback = self._first > 0
-        if self._first:
-            self._first -= 1
-            return self._callbacks.popleft()
-        if self.wait_for_threads():
-            return self._posts.popleft()
-        return self._next()
+            self._was_callback = True
+        return self._first > 0
 
     def _next(self) -> asyncio.Handle:
-        if self._posts:
-            self._conductor.arrive((None, post) for post in self._posts)
-            self._posts.clear()
-        if not len(self._conductor):
-            return self._callbacks.popleft()
+        self._was_callback = False
         self._watch.stepping()
+        handle: asyncio.Handle
         self._last, handle = self._conductor.go()
         self._conductor.course.loose = self._watch.loose
         if self._conductor.spinning:
             self._loop.tell_spinning()
-        chosen: asyncio.Handle = handle
-        return chosen
+        return handle
 
     def wait_for_threads(self, *, only_abandoned: bool = False) -> bool:
         """Wait until no thread works any more (false), or one has something for the loop to do (true)."""
@@ -151,7 +157,7 @@ class _ReadyQueue:
                 self._posts.append(handle)
             elif handle.cancelled():
                 self._callbacks.appendleft(handle)
-            elif task is not None or isinstance(handle, asyncio.TimerHandle):
+            elif task is not None or isinstance(handle, (asyncio.TimerHandle, _OwnPost)):
                 yield task, handle
             else:
                 self._callbacks.append(handle)
@@ -167,5 +173,5 @@ def label(handle: object) -> str:
     """The name of a task, or of what goes in its place, for reports."""
     task = task_of(cast("asyncio.Handle", handle))
     if task is not None:
-        return task.get_name()
-    return "a timer" if isinstance(handle, asyncio.TimerHandle) else "a call from a thread"
+        return task.get_name().removeprefix(".")
+    return "a timer" if isinstance(handle, asyncio.TimerHandle) else "a call of a finalizer"

@@ -59,23 +59,20 @@ class ScheduleKeeper(trio.abc.Instrument):
 
     def shuffle(self, batch: list[trio.lowlevel.Task]) -> None:
         """Leave only the task that goes next in trio's batch of ready tasks."""
-        if not batch:
-            return
-        others = _run.GLOBAL_RUN_CONTEXT.runner.runq
-        self.conductor.point(self._clock.clock.current_time())
-        batch += others
-        others.clear()
+        runnable = _run.GLOBAL_RUN_CONTEXT.runner.runq
         self._arrive(batch)
-        task = self._next(batch)
-        others.extend(waiting for waiting in self.conductor.items if waiting is not task)
-        batch[:] = [task]
+        calls_into_loop = [task for task in batch if task.name == _CALLS_INTO_LOOP]
+        if calls_into_loop:
+            # When they come depends on threads: neither a choice nor a point.
+            batch[:] = calls_into_loop
+        elif batch:
+            self.conductor.point(self._clock.clock.current_time())
+            self._arrive(runnable)
+            batch[:] = [self._next()]
+        runnable.clear()
+        runnable.extend(self.conductor.items)
 
-    def _next(self, batch: list[trio.lowlevel.Task]) -> trio.lowlevel.Task:
-        if self._watch.unsettled:
-            for task in batch:
-                if task.name == _CALLS_INTO_LOOP:
-                    self.conductor.withdraw(task)
-                    return task
+    def _next(self) -> trio.lowlevel.Task:
         self._watch.stepping()
         self._last, task = self.conductor.go()
         self.conductor.course.loose = self._watch.loose
@@ -83,12 +80,10 @@ class ScheduleKeeper(trio.abc.Instrument):
             tell, self._clock.on_deadlock = self._clock.on_deadlock, None
             below = tasks_below(trio.lowlevel.current_root_task())
             tell(describe(((task.name, task.coro) for task in below), SPINNING))
-        chosen: trio.lowlevel.Task = task
-        return chosen
+        return task  # type: ignore[no-any-return]
 
     def _arrive(self, tasks: Iterable[trio.lowlevel.Task]) -> None:
-        ordered = sorted(tasks, key=lambda task: task._counter)  # noqa: SLF001
-        self.conductor.arrive((task, task) for task in ordered)
+        self.conductor.arrive((task, task) for task in tasks if task.name != _CALLS_INTO_LOOP)
 
     def _foreign(self) -> int:
         return self._limiter.borrowed_tokens
@@ -143,7 +138,7 @@ def missing_parts() -> str | None:
 def label(task: object) -> str:
     """The name of a task, for reports."""
     assert isinstance(task, trio.lowlevel.Task)
-    return task.name
+    return task.name.removeprefix(".")
 
 
 def _nothing() -> None:

@@ -34,6 +34,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.on_deadlock: OnDeadlock | None = None
         self._now = 0.0
         self._in_executors = 0
+        self._limiter: anyio.CapacityLimiter | None = None
         self._out_of_timers = False
         super().__init__(_Selector(self._real_timeout, self._nothing_came))
         self._clock_resolution = math.ulp(self._now)
@@ -81,7 +82,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _real_timeout(self) -> float | None:
         """Move the clock, if it may move; give the seconds that the selector really has to wait."""
-        held = self._in_executors or threads.busy_threads(self) or in_default_threads()
+        held = self.foreign_threads or threads.busy_threads(self)
         self._out_of_timers = not held and not self._scheduled  # type: ignore[attr-defined]
         if held:
             return _WITHOUT_LIMIT
@@ -92,6 +93,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         # asyncio fires what is due within its clock's resolution; this clock has no error to allow for.
         self._clock_resolution = math.ulp(self._now)
         return 0
+
+    @property
+    def foreign_threads(self) -> int:
+        """How many threads of executors and of anyio's default limiter work; asked inside of the loop."""
+        if self._limiter is None:
+            try:
+                self._limiter = anyio.to_thread.current_default_thread_limiter()
+            except anyio.NoEventLoopError:
+                return self._in_executors
+        return self._in_executors + self._limiter.borrowed_tokens
 
     def _nothing_came(self) -> None:
         if not self._out_of_timers:
@@ -119,11 +130,3 @@ class _Selector(selectors.DefaultSelector):
         if not ready:
             self._nothing_came()
         return ready
-
-
-def in_default_threads() -> int:
-    """How many threads of anyio's default limiter work; asked inside of the loop."""
-    try:
-        return anyio.to_thread.current_default_thread_limiter().borrowed_tokens
-    except anyio.NoEventLoopError:
-        return 0

@@ -12,7 +12,7 @@ from anyio.lowlevel import current_token
 
 from seqoria_runtime.execution import threads
 
-from ._keeper import Backend, current_keeper, fail_on_deadlock
+from ._keeper import Backend, current_keeper, fail_on_deadlock, require_trio
 from ._schedule import Schedule
 from ._virtual_loop import VirtualLoop
 
@@ -70,6 +70,7 @@ def virtual_backend(backend: Backend, *, schedule: Schedule | None = None) -> tu
     if backend == "asyncio":
         return "asyncio", {"loop_factory": VirtualLoop}
     if backend == "trio":
+        require_trio()
         from ._virtual_clock import ClockKeeper
 
         keeper = ClockKeeper()

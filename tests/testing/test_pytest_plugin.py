@@ -2,11 +2,16 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.pages import ROOT
+
+pytest_plugins = ["pytester"]
 
 TESTS = """
 import anyio
@@ -79,16 +84,6 @@ async def test_a_slot_that_is_lost():
         free += 1
 
 
-@pytest.mark.cancel_everywhere(forms=["scope"])
-async def test_a_slot_that_is_lost_with_a_region(interruption):
-    free = 1
-    async with interruption.region():
-        free -= 1
-        await anyio.sleep(1)
-        free += 1
-    assert free == 1
-
-
 @pytest.mark.fail_everywhere
 async def test_a_failure_that_is_told(interruption):
     with pytest.raises(InjectedError) if interruption.form else anyio.CancelScope():
@@ -113,11 +108,13 @@ async def test_a_day():
 """
 
 
+PLUGINS = ["-p", "anyio", "-p", "seqoria_runtime._pytest_plugin"]
+
+
 def run(folder: Path, *arguments: str) -> str:
     """What pytest says in a folder, with the plugin and anyio's."""
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    plugins = ["-p", "anyio", "-p", "seqoria_runtime._pytest_plugin"]
-    command = [sys.executable, "-m", "pytest", "-W", "error", "--strict-markers", "-rA", *plugins, *arguments]
+    command = [sys.executable, "-m", "pytest", "-W", "error", "--strict-markers", "-rA", *PLUGINS, *arguments]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
     )
@@ -159,27 +156,235 @@ def test_a_deadlock_in_virtual_time_is_told_with_the_place(output: str) -> None:
     assert "VirtualTimeDeadlock: no timer and no thread can wake the tasks any more" in output
 
 
+INTERRUPTED = """
+from contextlib import suppress
+
+import anyio
+import pytest
+
+from seqoria_runtime.testing import InjectedError
+
+
+async def lose(interruption):
+    free = 1
+    with anyio.CancelScope() as scope:
+        interruption.on(stop=scope.cancel)
+        async with interruption.region():
+            free -= 1
+            await anyio.sleep(1)
+            free += 1
+    assert free == 1
+
+
+@pytest.mark.cancel_everywhere(forms=["scope"])
+async def test_scope(interruption):
+    await lose(interruption)
+
+
+@pytest.mark.cancel_everywhere(forms=["deadline"])
+async def test_deadline(interruption):
+    await lose(interruption)
+
+
+@pytest.mark.cancel_everywhere(forms=["native"], backends=["asyncio"])
+async def test_native(interruption):
+    await lose(interruption)
+
+
+@pytest.mark.cancel_everywhere(forms=["stop"])
+async def test_stop(interruption):
+    await lose(interruption)
+
+
+@pytest.mark.fail_everywhere(errors=[InjectedError, OSError])
+async def test_fail2(interruption):
+    free = 1
+    with suppress(InjectedError, OSError):
+        free -= 1
+        try:
+            interruption.passing("the only place")
+        except InjectedError:
+            free += 1
+            raise
+        free += 1
+    assert free == 1
+
+
+@pytest.mark.explore(schedules=20, seed=1)
+class TestOrders:
+    @pytest.mark.parametrize("amount", [1, 2])
+    async def test_update(self, amount):
+        total = 0
+
+        async def add_in_two_steps():
+            nonlocal total
+            seen = total
+            await anyio.lowlevel.checkpoint()
+            total = seen + amount
+
+        async def add_late():
+            nonlocal total
+            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            total += amount
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(add_late)
+            group.start_soon(add_in_two_steps)
+        assert total == 2 * amount
+"""
+
+
 @pytest.mark.clause("C120")
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_failing_order_tells_how_to_replay_it_and_does_so(folder: Path, output: str, backend: str) -> None:
-    name = f"test_an_order_that_loses_an_update[{backend}]"
-    assert ended(output)[name] == "FAILED"
-    command = re.search(
-        rf"replay it with: pytest 'test_marked.py::{re.escape(name)}' --replay '(\S+)'", output
+def test_every_form_of_failure_is_replayed_by_the_command_that_its_report_ends_with(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(test_interrupted=INTERRUPTED)
+    plain = ["-p", "no:cacheprovider", "-W", "error", *PLUGINS]
+    first = pytester.runpytest_inprocess(*plain)
+    first.assert_outcomes(failed=13)
+    commands = [shlex.split(line) for line in re.findall(r"replay it with: pytest (.*)", first.stdout.str())]
+    told = {
+        (name.rpartition("::")[2], token.partition("/")[2].partition("@")[0]) for name, _, token in commands
+    }
+    both = ("asyncio", "trio")
+    assert told == {
+        *(
+            (f"test_{form}[{backend}]", form)
+            for form in ("scope", "deadline", "stop", "fail2")
+            for backend in both
+        ),
+        ("test_native[asyncio]", "native"),
+        *((f"test_update[{amount}-{backend}]", "") for backend in both for amount in (1, 2)),
+    }
+    orders = [token.partition(":")[2] for name, _, token in commands if "TestOrders" in name]
+    assert all(orders), "the default order is fine"
+    for command in commands:
+        again = pytester.runpytest_inprocess(*plain, *command)
+        again.assert_outcomes(failed=1)
+        again.stdout.re_match_lines([r"E .*assert \d == "])
+        again.stdout.no_fnmatch_line("*replay it with*")
+
+
+GUIDE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+
+
+def block(first_line: str) -> str:
+    """A block of the guide to testing, by what it begins with."""
+    [found] = re.findall(
+        rf"^```(?:python)?\n({re.escape(first_line)}\n.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL
     )
-    assert command is not None, output
-    again = run(folder, f"test_marked.py::{name}", "--replay", command[1])
-    assert ended(again) == {name: "FAILED"}
-    assert "assert 1 == 2" in again
+    return str(found)
 
 
-def test_a_lost_slot_is_found_by_cancelling_everywhere_and_replayed(folder: Path, output: str) -> None:
-    name = "test_a_slot_that_is_lost_with_a_region[trio]"
-    command = re.search(rf"pytest 'test_marked.py::{re.escape(name)}' --replay '(\S+)'", output)
-    assert command is not None, output
-    again = run(folder, "-k", "with_a_region", "--replay", command[1])
-    assert "assert 0 == 1" in again
-    assert "1 failed, 1 skipped" in again
+@pytest.mark.clause("C120")
+def test_the_project_of_the_guide_finds_its_fault_and_replays_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(my_app=block("from typing import Annotated"))
+    pytester.makepyfile(test_seats=block("import pytest\nfrom my_app import Theatre, make_tools"))
+    pytester.makepyfile(test_markers=block("import anyio\nimport pytest\n\n\n@pytest.mark.virtual_time"))
+    pytester.syspathinsert()
+    plain = ["-p", "no:cacheprovider", "-W", "error", *PLUGINS]
+    found = pytester.runpytest_inprocess(*plain)
+    found.assert_outcomes(failed=2, passed=6)
+    found.stdout.no_fnmatch_line("*async_backend.run*")
+    [command, _] = re.findall(r"replay it with: pytest (.*)", found.stdout.str())
+    pytester.runpytest_inprocess(*plain, *shlex.split(command)).assert_outcomes(failed=1)
+
+
+MISTAKES = [
+    ("explore(100)", "async def test(): ...", "takes its options by name, not (100,)"),
+    ("explore(backends='trio')", "async def test(): ...", "a list of 'asyncio' and 'trio', not 'trio'"),
+    ("virtual_time(backends=['curio'])", "async def test(): ...", "'asyncio' and 'trio', not ['curio']"),
+    ("explore", "def test(): ...", "test is marked 'explore', but is no asynchronous function"),
+    ("explore", "async def test(loop): ...", "the asynchronous fixture 'loop'"),
+    ("fail_everywhere", "async def test(): ...", "passes no place at which it could fail"),
+    ("cancel_everywhere", "async def test(interruption): ...", "enter `async with interruption.region():`"),
+]
+
+
+@pytest.mark.parametrize(("marker", "test", "words"), MISTAKES)
+def test_a_mistake_with_a_marker_is_told(
+    marker: str, test: str, words: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    fixture = "@pytest.fixture\nasync def loop(): ..."
+    pytester.makepyfile(f"import pytest\n{fixture}\n@pytest.mark.{marker}\n{test}")
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *PLUGINS)
+    assert result.ret != 0
+    assert words in result.stdout.str()
+
+
+CLASSES = """
+import anyio
+import pytest
+
+
+def test_unmarked(): ...
+
+
+@pytest.mark.explore(schedules=3)
+class TestMarked:
+    def test_synchronous(self): ...
+
+    @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.xfail(strict=True))])
+    async def test_asynchronous(self, n, tmp_path):
+        await anyio.sleep(n)
+        assert n == 1
+
+    async def test_skipped(self):
+        pytest.skip("not now")
+"""
+
+
+def test_classes_may_be_marked_and_other_marks_stand_beside_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(CLASSES)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "error", *PLUGINS)
+    result.assert_outcomes(passed=4, xfailed=2, skipped=2)
+
+
+OPEN_RUNNER = """
+import anyio
+import pytest
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+async def kept(anyio_backend):
+    yield 5
+
+
+@pytest.mark.anyio
+async def test_first(kept): ...
+
+
+@pytest.mark.explore(schedules=3)
+async def test_explored():
+    await anyio.sleep(1)
+
+
+@pytest.mark.anyio
+async def test_last(kept): ...
+"""
+
+
+def test_exploring_goes_well_beside_the_event_loop_of_the_fixtures_of_other_tests(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(OPEN_RUNNER)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "error", *PLUGINS)
+    result.assert_outcomes(passed=6)
 
 
 def test_a_fixture_puts_a_whole_suite_into_virtual_time(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import anyio
@@ -11,16 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.execution.threads import run_in_thread
+from seqoria_runtime.models import ToolCallRequest
+from seqoria_runtime.models.errors import MissingExtraError
 from seqoria_runtime.testing import (
     Backend,
+    ScriptedProvider,
     VirtualTimeDeadlock,
     fail_on_deadlock,
+    require_schedules,
     run_on_both,
     run_virtual,
     virtual_backend,
     wait_for_abandoned_threads,
 )
+from seqoria_runtime.toolbox import LocalToolbox
 
 pytestmark = pytest.mark.clause("C120")
 
@@ -287,6 +295,48 @@ def test_a_deadlock_is_an_error_that_names_the_tasks_once_they_have_ended(backen
 
 
 @each_backend
+def test_a_deadlock_in_tools_names_their_own_lines_whatever_they_wait_through(backend: Backend) -> None:
+    tools = LocalToolbox()
+
+    @asynccontextmanager
+    async def entered(wait: Callable[[], Awaitable[object]]) -> AsyncGenerator[None]:
+        await wait()
+        yield
+
+    async def generated(wait: Callable[[], Awaitable[object]]) -> AsyncGenerator[int]:
+        await wait()
+        yield 1
+
+    @tools.tool()
+    async def plain() -> None:
+        await anyio.Event().wait()
+
+    @tools.tool()
+    async def within() -> None:
+        async with entered(anyio.Event().wait):
+            pass
+
+    @tools.tool()
+    async def through() -> None:
+        await anext(generated(anyio.Event().wait))
+
+    async def main() -> None:
+        client = AsyncAIClient([ScriptedProvider([])], local_toolbox=tools)
+        names = ["plain", "within", "through"]
+        async with client:
+            await client.run_tool_calls([ToolCallRequest(id=name, name=name) for name in names])
+
+    with pytest.raises(VirtualTimeDeadlock) as caught:
+        run_virtual(main, backend=backend)
+    for name, first, body in (
+        ("plain", plain.__code__.co_firstlineno, 2),
+        ("entered", entered.__wrapped__.__code__.co_firstlineno, 2),  # type: ignore[attr-defined]
+        ("generated", generated.__code__.co_firstlineno, 1),
+    ):
+        assert f".{name} ({__file__}:{first + body})" in str(caught.value)
+
+
+@each_backend
 @pytest.mark.parametrize("swallow", [True, False])
 def test_what_a_test_does_with_the_cancellation_does_not_hide_a_deadlock(
     backend: Backend, swallow: bool
@@ -364,6 +414,14 @@ async def test_an_asynchronous_property_runs_in_virtual_time(delay: float) -> No
     before = anyio.current_time()
     await anyio.sleep(delay)
     assert math.isclose(anyio.current_time() - before, delay, rel_tol=1e-6, abs_tol=1e-6)
+
+
+def test_without_trio_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seqoria_runtime.testing._keeper.find_spec", lambda name: None)
+    assert run_virtual(anyio.sleep, 5, backend="asyncio") is None
+    for attempt in (lambda: run_virtual(anyio.sleep, 5, backend="trio"), lambda: require_schedules("trio")):
+        with pytest.raises(MissingExtraError, match=r"seqoria-runtime\[trio\]"):
+            attempt()
 
 
 def test_the_kit_loads_neither_trio_nor_hypothesis_before_they_are_used() -> None:

@@ -84,9 +84,10 @@ def tool_dags(
     )
 
 
-def toolboxes(dag: ToolDag) -> st.SearchStrategy[LocalToolbox]:
+@st.composite
+def toolboxes(draw: st.DrawFn, dag: ToolDag) -> LocalToolbox:
     """Toolboxes with the tools of a graph, registered in any order."""
-    return st.permutations(dag.names).map(lambda order: dag.toolbox(order=order))
+    return dag.toolbox(order=draw(st.permutations(dag.names)))
 
 
 def fault_plans(

@@ -1,21 +1,29 @@
-"""A strategy for orders of tasks, so that data and schedule shrink together."""
+"""Strategies for the order in which tasks go, so that data and order are shrunk together."""
 
 from hypothesis import strategies as st
 
-from seqoria_runtime.testing._schedule import FixedSchedule, RandomSchedule, Schedule
+from seqoria_runtime._checks import positive_int
+from seqoria_runtime.testing._schedule import FixedSchedule
+
+_TIMES = 4
 
 
-def schedules(
-    *, max_delays: int = 6, max_tasks: int = 8, max_steps: int = 12, max_times: int = 4
-) -> st.SearchStrategy[Schedule]:
-    """Schedules for `run_virtual`: the default order but for at most `max_delays` delays, or any random one.
+def schedules(*, tasks: int = 12, steps: int = 12) -> st.SearchStrategy[FixedSchedule]:
+    """Orders of tasks for `run_virtual(..., schedule=...)`; the simplest is the default one.
 
-    A delay holds one of the first `max_tasks` tasks of a run before one of its first `max_steps`
-    steps, for at most `max_times` turns. They shrink to the default order, and to few and short
-    delays; random orders are there since they find more, and shrink only to a small seed.
+    Of the first `tasks` tasks, in the order in which they begin, each of the first `steps` steps may
+    be passed over up to three times. What comes after that is in the default order.
     """
-    steps = st.tuples(st.integers(0, max_tasks - 1), st.integers(0, max_steps - 1))
-    delays = st.dictionaries(steps, st.integers(1, max_times), max_size=max_delays).map(
-        lambda drawn: tuple((task, step, times) for (task, step), times in sorted(drawn.items()))
-    )
-    return st.builds(FixedSchedule, delays) | st.builds(RandomSchedule, st.integers(0, 2**32 - 1))
+    positive_int("tasks", tasks)
+    positive_int("steps", steps)
+
+    return _schedules(tasks, steps)
+
+
+# No `map`: Hypothesis would print a failing example as the call of the function that it maps with.
+@st.composite
+def _schedules(draw: st.DrawFn, tasks: int, steps: int) -> FixedSchedule:
+    # Of a fixed size: lists are short most of the time, and would leave nearly every step as it is.
+    drawn = draw(st.binary(min_size=tasks * steps, max_size=tasks * steps))
+    delays = ((*divmod(place, steps), byte % _TIMES) for place, byte in enumerate(drawn))
+    return FixedSchedule(tuple(delay for delay in delays if delay[2]))

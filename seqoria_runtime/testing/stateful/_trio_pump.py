@@ -1,0 +1,45 @@
+"""Owns a trio run that goes on only while its main task has a job: a guest of whoever asks."""
+
+import queue
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import trio
+
+from ._main_task import Job, MainTask
+
+
+class TrioPump:
+    """The trio form of a `Pump`. `options` are those of `trio.run`."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._main = MainTask()
+        self._ended = False
+        trio.lowlevel.start_guest_run(
+            self._main.serve,
+            run_sync_soon_threadsafe=self._calls.put,
+            done_callback=self._end,
+            host_uses_signal_set_wakeup_fd=True,
+            **options,
+        )
+        self._turn()
+
+    def run(self, job: Job) -> Any:
+        self._main.give(job)
+        self._turn()
+        return self._main.take()
+
+    def close(self) -> None:
+        if self._main.waits:
+            self._main.give(None)
+        while not self._ended:
+            self._calls.get()()
+
+    def _turn(self) -> None:
+        while not self._main.waits and not self._ended:
+            self._calls.get()()
+
+    def _end(self, outcome: Any) -> None:
+        self._ended = True
+        outcome.unwrap()
