@@ -1,0 +1,70 @@
+"""What a contestant is to the harness: the form its adapter gives it.
+
+A method prepares a piece of work and gives back what runs it once. What an adapter does not
+override its contestant cannot do; `cannot` tells why, in the words of the report.
+"""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import ClassVar, Self
+
+from .dags import CAP, Dag
+from .loop import Loop, Run
+from .script import Script
+
+TIMEOUT = 30.0
+
+__all__ = ["CAP", "TIMEOUT", "Adapter", "CannotDo"]
+
+
+class CannotDo(Exception):
+    """The contestant has no way to do this; the text is the reason."""
+
+
+class Adapter:
+    """Opened once in the worker's task, and closed by it."""
+
+    cannot: ClassVar[Mapping[str, str]] = {}
+    how_batches_run: ClassVar[str] = ""
+
+    def __init__(self, loop: Loop, variant: str) -> None:
+        self.loop = loop
+        self.variant = variant
+        self.stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stack.__aexit__(kind, error, trace)
+
+    def refuse(self, what: str) -> CannotDo:
+        return CannotDo(self.cannot.get(what, f"its adapter has no {what}"))
+
+    async def batch(self, tool: str, count: int, cap: int | None = CAP) -> Run:
+        """`count` calls of a tool, at most `cap` at once (or no limit of them); gives the number of results.
+
+        A contestant without a cap of its own runs them all at once where `cap` is the default.
+        """
+        raise self.refuse("batch")
+
+    async def capped_batch(self, tool: str, count: int) -> Run:
+        """The same with a cap that holds."""
+        if "cap" in self.cannot:
+            raise self.refuse("cap")
+        return await self.batch(tool, count)
+
+    async def dag(self, dag: Dag) -> Run:
+        """All calls of a DAG, in its order and at most `CAP` at once; gives the number of results."""
+        raise self.refuse("dag")
+
+    async def turn(self, script: Script) -> Run:
+        """A turn of a new conversation; gives the number of calls and answers that it came to."""
+        raise self.refuse("turn")
+
+    async def stream(self, url: str) -> Run:
+        """One streamed answer of the Chat Completions server at `url`; gives the number of deltas."""
+        raise self.refuse("stream")
