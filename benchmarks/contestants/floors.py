@@ -7,8 +7,8 @@ variables apart, contains a stray cancellation or shares its slots with another 
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar, TypeAlias, TypedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypedDict
 
 import anyio
 from pydantic import TypeAdapter
@@ -124,15 +124,12 @@ async def run_dag(functions: dict[str, Callable[..., Awaitable[int]]], dag: Dag)
 class FloorAdapter(Adapter):
     """`variant` is one of tasks, workers and anyio."""
 
-    cannot: ClassVar[dict[str, str]] = {
-        "dag": "runs calls in no order of their own",
-        "stream": "holds no connection to a model",
-    }
+    cannot: Mapping[str, str] = {"dag": "has no order of calls"}
 
     def __init__(self, loop: Loop, variant: str) -> None:
         super().__init__(loop, variant)
         if variant == "tasks":
-            self.cannot = {**self.cannot, "cap": "a bare task group has no cap"}
+            self.cannot = {**self.cannot, "cap": "has no cap"}
         self._slots = anyio.CapacityLimiter(CAP)
 
     def _batch(self, cap: int) -> Batch:
@@ -170,7 +167,9 @@ class FloorAdapter(Adapter):
             while calls := await script.answer(results):
                 requests = [(call, dict(call.arguments)) for call in calls]
                 outcomes = await run_batch([(TOOLS[call.name], arguments) for call, arguments in requests])
-                history += [{"role": "tool_call", "id": call.id, "arguments": given} for call, given in requests]
+                history += [
+                    {"role": "tool_call", "id": call.id, "arguments": given} for call, given in requests
+                ]
                 history += [{"role": "tool_result", "result": str(outcome)} for outcome in outcomes]
                 results += len(outcomes)
             history.append({"role": "assistant", "content": TEXT})

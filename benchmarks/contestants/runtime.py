@@ -64,9 +64,7 @@ class RuntimeAdapter(Adapter):
 
     async def batch(self, tool: str, count: int, cap: int | None = CAP) -> Run:
         client = await self._client(cap or count)
-        requests = [
-            ToolCallRequest(id=f"c{n}", name=tool, arguments={"a": n, "b": 2}) for n in range(count)
-        ]
+        requests = [ToolCallRequest(id=f"c{n}", name=tool, arguments={"a": n, "b": 2}) for n in range(count)]
 
         async def run() -> int:
             return len(await client.run_tool_calls(requests))

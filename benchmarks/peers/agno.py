@@ -1,6 +1,7 @@
 """agno: `Agent.arun` with a session of its own for each turn; its telemetry, which would call out, is off."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 from uuid import uuid4
 
 from agno.agent import Agent
@@ -49,7 +50,7 @@ class ScriptedModel(Model):
 
 
 class AgnoAdapter(ByTurnsAdapter):
-    cannot: ClassVar[dict[str, str]] = {
+    cannot: Mapping[str, str] = {
         "dag": "has no order of calls",
         "cap": "has no cap on the calls of a response",
     }
@@ -59,7 +60,7 @@ class AgnoAdapter(ByTurnsAdapter):
 
         async def run() -> int:
             output = await agent.arun("Go on.", session_id=uuid4().hex)
-            return sum(message.role == "tool" for message in output.messages) + (output.content == TEXT)
+            return sum(message.role == "tool" for message in output.messages) + int(output.content == TEXT)
 
         return run
 

@@ -1,6 +1,7 @@
 """google-adk: an `InMemoryRunner`, with a session for each turn that is deleted after it."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmCapabilities, LlmResponse
@@ -33,7 +34,9 @@ class ScriptedModel(BaseLlm):
         )
         calls = await self.script.answer(results)
         parts = [
-            types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args=dict(call.arguments)))
+            types.Part(
+                function_call=types.FunctionCall(id=call.id, name=call.name, args=dict(call.arguments))
+            )
             for call in calls
         ]
         content = types.Content(role="model", parts=parts or [types.Part(text=TEXT)])
@@ -41,14 +44,16 @@ class ScriptedModel(BaseLlm):
 
 
 class GoogleADKAdapter(ByTurnsAdapter):
-    cannot: ClassVar[dict[str, str]] = {
+    cannot: Mapping[str, str] = {
         "dag": "has no order of calls",
         "cap": "has no cap on the calls of a response",
         "stream": "reads Chat Completions through LiteLLM only, which is another library",
     }
 
     async def turn(self, script: Script, tool: str = "add", cap: int | None = CAP) -> Run:
-        agent = LlmAgent(name="bench", model=ScriptedModel(model="scripted", script=script), tools=[TOOLS[tool]])
+        agent = LlmAgent(
+            name="bench", model=ScriptedModel(model="scripted", script=script), tools=[TOOLS[tool]]
+        )
         runner = await self.stack.enter_async_context(InMemoryRunner(agent, app_name="bench"))
         question = types.Content(role="user", parts=[types.Part(text="Go on.")])
 
@@ -58,9 +63,7 @@ class GoogleADKAdapter(ByTurnsAdapter):
             async for event in runner.run_async(user_id="u", session_id=session.id, new_message=question):
                 for part in event.content.parts:
                     seen += part.function_response is not None or part.text is not None
-            await runner.session_service.delete_session(
-                app_name="bench", user_id="u", session_id=session.id
-            )
+            await runner.session_service.delete_session(app_name="bench", user_id="u", session_id=session.id)
             return seen
 
         return run

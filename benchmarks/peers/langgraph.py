@@ -1,6 +1,7 @@
 """langgraph: batches by a graph of one `ToolNode`, turns by the usual loop of a model and a `ToolNode`."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
@@ -69,7 +70,7 @@ def _loop_graph(model: Any, tools: list[Any]) -> Any:
 
 class LangGraphAdapter(Adapter):
     how_batches_run = "a compiled graph of one `ToolNode`"
-    cannot: ClassVar[dict[str, str]] = {"cap": "`ToolNode` has no cap on the calls of a message"}
+    cannot: Mapping[str, str] = {"cap": "`ToolNode` has no cap on the calls of a message"}
 
     async def batch(self, tool: str, count: int, cap: int | None = CAP) -> Run:
         graph = _node_graph([_tool(TOOLS[tool])])

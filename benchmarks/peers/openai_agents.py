@@ -1,6 +1,7 @@
 """openai-agents: `Runner.run` with a cap on function tools; its tracing, which would call out, is off."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 from agents import (
     Agent,
@@ -54,7 +55,7 @@ class ScriptedModel(Model):
 
 
 class OpenAIAgentsAdapter(ByTurnsAdapter):
-    cannot: ClassVar[dict[str, str]] = {"dag": "has no order of calls"}
+    cannot: Mapping[str, str] = {"dag": "has no order of calls"}
 
     async def turn(self, script: Script, tool: str = "add", cap: int | None = CAP) -> Run:
         tools: list[Any] = [function_tool(TOOLS[tool], timeout=TIMEOUT)]
@@ -65,7 +66,9 @@ class OpenAIAgentsAdapter(ByTurnsAdapter):
 
         async def run() -> int:
             result = await Runner.run(agent, "Go on.", run_config=config)
-            return sum(item.type in {"tool_call_output_item", "message_output_item"} for item in result.new_items)
+            return sum(
+                item.type in {"tool_call_output_item", "message_output_item"} for item in result.new_items
+            )
 
         return run
 

@@ -1,6 +1,7 @@
 """pydantic-ai: `Agent.run` with a tool timeout; all calls of a response run at once."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
@@ -28,12 +29,14 @@ class ScriptedModel(Model):
     async def request(self, messages: Any, *_args: Any, **_options: Any) -> Any:
         results = sum(part.part_kind == "tool-return" for message in messages for part in message.parts)
         calls = await self._script.answer(results)
-        parts: list[Any] = [ToolCallPart(call.name, dict(call.arguments), tool_call_id=call.id) for call in calls]
+        parts: list[Any] = [
+            ToolCallPart(call.name, dict(call.arguments), tool_call_id=call.id) for call in calls
+        ]
         return ModelResponse(parts=parts or [TextPart(TEXT)])
 
 
 class PydanticAIAdapter(ByTurnsAdapter):
-    cannot: ClassVar[dict[str, str]] = {
+    cannot: Mapping[str, str] = {
         "dag": "has no order of calls",
         "cap": "has no cap on the calls of a response",
     }

@@ -1,8 +1,10 @@
 """strands-agents: an `Agent` is one conversation, so each turn makes its own; printing is off."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
-from strands import Agent, tool as as_tool
+from strands import Agent
+from strands import tool as as_tool
 from strands.models import Model
 from strands.models.openai import OpenAIModel
 
@@ -43,7 +45,7 @@ class ScriptedModel(Model):
 
 
 class StrandsAdapter(ByTurnsAdapter):
-    cannot: ClassVar[dict[str, str]] = {
+    cannot: Mapping[str, str] = {
         "dag": "has no order of calls",
         "cap": "its concurrent executor has no cap",
     }

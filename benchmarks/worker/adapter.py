@@ -7,7 +7,7 @@ override its contestant cannot do; `cannot` tells why, in the words of the repor
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Self
 
 from .dags import CAP, Dag
 from .loop import Loop, Run
@@ -25,13 +25,14 @@ class CannotDo(Exception):
 class Adapter:
     """Opened once in the worker's task, and closed by it."""
 
-    cannot: ClassVar[Mapping[str, str]] = {}
-    how_batches_run: ClassVar[str] = ""
+    cannot: Mapping[str, str] = {}
+    how_batches_run: str = ""
 
     def __init__(self, loop: Loop, variant: str) -> None:
         self.loop = loop
         self.variant = variant
         self.stack = AsyncExitStack()
+        self._dags: dict[str, Run] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,6 +57,12 @@ class Adapter:
         if "cap" in self.cannot:
             raise self.refuse("cap")
         return await self.batch(tool, count)
+
+    async def known_dag(self, dag: Dag) -> Run:
+        """A DAG's thousand tools are registered once, not once for each repetition."""
+        if dag.name not in self._dags:
+            self._dags[dag.name] = await self.dag(dag)
+        return self._dags[dag.name]
 
     async def dag(self, dag: Dag) -> Run:
         """All calls of a DAG, in its order and at most `CAP` at once; gives the number of results."""

@@ -25,14 +25,18 @@ class Dag:
         ends: dict[str, float] = {}
         for name, node in self.nodes.items():
             ends[name] = node.seconds + max((ends[other] for other in node.depends_on), default=0.0)
-        return max(max(ends.values()), sum(node.seconds for node in self.nodes.values()) / cap)
+        work = sum(node.seconds for node in self.nodes.values())
+        return max(*ends.values(), work / cap)
 
     def layers(self) -> list[list[str]]:
         """The names by depth, for those who run layer by layer."""
         depths: dict[str, int] = {}
         for name, node in self.nodes.items():
             depths[name] = 1 + max((depths[other] for other in node.depends_on), default=-1)
-        return [[name for name in self.nodes if depths[name] == depth] for depth in range(max(depths.values()) + 1)]
+        return [
+            [name for name in self.nodes if depths[name] == depth]
+            for depth in range(max(depths.values()) + 1)
+        ]
 
 
 def lanes() -> dict[str, Node]:

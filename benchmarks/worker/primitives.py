@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-from .loop import AsyncioLoop, Loop
+from .loop import Loop
 
 Price: TypeAlias = Callable[[int], Awaitable[Any]]
 
@@ -113,10 +113,9 @@ def validations(fields: dict[str, type]) -> Price:
 
 
 def prices(loop: Loop) -> dict[str, Price]:
-    native = "asyncio task" if isinstance(loop, AsyncioLoop) else "trio task"
     return {
         "start_soon with the task's life": anyio_tasks,
-        f"{native}, native": lambda times: native_tasks(times, loop),
+        "task of the event loop itself": lambda times: native_tasks(times, loop),
         "empty task group": task_groups,
         "move_on_after": timeouts,
         "setting the deadline of a live scope": deadlines,

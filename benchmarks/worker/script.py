@@ -42,10 +42,7 @@ class Script:
         self.gate: Gate | None = None
         self._calls = calls
         self._rounds = [
-            [
-                Call(f"c{turn}_{n}", tool, {"a": n, "b": 2}, f'{{"a": {n}, "b": 2}}')
-                for n in range(calls)
-            ]
+            [Call(f"c{turn}_{n}", tool, {"a": n, "b": 2}, f'{{"a": {n}, "b": 2}}') for n in range(calls)]
             for turn in range(rounds)
         ]
 

@@ -81,6 +81,4 @@ def step(seconds: float) -> Function:
     return take_time
 
 
-TOOLS: dict[str, Function] = {
-    function.__name__: function for function in (add, add_later, nap, single, hold)
-}
+TOOLS: dict[str, Function] = {function.__name__: function for function in (add, add_later, nap, single, hold)}

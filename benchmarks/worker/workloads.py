@@ -31,13 +31,13 @@ async def batch(adapter: Adapter, *, tool: str, calls: int, seconds: float) -> S
 async def makespan(adapter: Adapter, *, dag: str) -> Sample:
     """Milliseconds of one run of a DAG, and its wall time over the lower bound."""
     graph = dag_named(dag)
-    sample = await once(await adapter.dag(graph), len(graph.nodes))
+    sample = await once(await adapter.known_dag(graph), len(graph.nodes))
     return {**scaled(sample, MILLI), "to_bound": sample["wall"] / graph.lower_bound()}
 
 
 async def dag_cost(adapter: Adapter, *, calls: int, seconds: float) -> Sample:
     """Milliseconds for a DAG of no-ops."""
-    run = await adapter.dag(dag_named(f"no_ops:{calls}"))
+    run = await adapter.known_dag(dag_named(f"no_ops:{calls}"))
     return scaled(await repeated(run, expected=calls, seconds=seconds), MILLI)
 
 
@@ -106,7 +106,9 @@ async def queued_memory(adapter: Adapter, *, calls: int) -> Sample:
     record.reset()
     assert record.release is not None
     in_flight = calls if "cap" in adapter.cannot else min(CAP, calls)
-    return await held_memory(adapter, run, calls, lambda: record.begun // in_flight * calls, record.release.set)
+    return await held_memory(
+        adapter, run, calls, lambda: record.begun // in_flight * calls, record.release.set
+    )
 
 
 async def held_memory(
@@ -175,7 +177,7 @@ async def throughput(adapter: Adapter, *, calls: int, seconds: float) -> Sample:
 
 
 async def fairness(adapter: Adapter, *, calls: int) -> Sample:
-    """Milliseconds of a single call of `NAP` beside a batch, and how many of the batch's calls began before it."""
+    """Milliseconds of a single call beside a batch, and how many of the batch's calls began before it."""
     many, one = await adapter.batch("nap", calls), await adapter.batch("single", 1)
     await checked(one, 1)
     record.reset()

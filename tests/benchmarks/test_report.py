@@ -1,0 +1,47 @@
+import pytest
+
+from benchmarks.driver.page import BEGIN, END, between_marks
+from benchmarks.driver.report import report
+from benchmarks.driver.results import Results
+
+FACTS = {
+    "date": "2026-11-30 12:00 UTC",
+    "machine": "a machine",
+    "size": "quick",
+    "minutes": 3.2,
+    "load_before": 0.1,
+    "load_after": 1.5,
+    "quiet_load": 0.5,
+    "missing": {"seqoria-agent": "no such version"},
+    "versions": {"agno": ["python 3.12.1", "agno 3.1.10"]},
+    "how_batches_run": {"agno": "a turn"},
+}
+RESULTS: Results = {"dag_cost": {"workers, trio": {"samples": [{"cpu": 10.0, "wall": 11.0}]}}}
+
+
+def test_the_report_states_machine_versions_date_and_load() -> None:
+    text = report(RESULTS, FACTS, {})
+    for part in ("2026-11-30 12:00 UTC", "a machine", "load average 0.10 before", "agno 3.1.10"):
+        assert part in text
+    assert "seqoria-agent was not installed: no such version" in text
+    assert "provisional" not in text
+
+
+def test_the_report_of_a_loaded_machine_says_so() -> None:
+    assert "provisional" in report(RESULTS, {**FACTS, "load_before": 3.0}, {})
+
+
+def test_only_what_was_measured_has_a_section() -> None:
+    text = report(RESULTS, FACTS, {})
+    assert "A DAG of 1,000 no-ops" in text
+    assert "Streamed deltas" not in text
+
+
+def test_publishing_replaces_what_is_between_the_marks_only() -> None:
+    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    assert between_marks(page, "new") == f"before\n{BEGIN}\n\nnew\n{END}\nafter\n"
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="should have the marks"):
+        between_marks("nothing", "new")
