@@ -36,12 +36,8 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [
-            line.partition(":")[2].strip()
-            for line in info.read_text(encoding="utf-8").splitlines()
-            if "model name" in line
-        ]
-        model = names[0] if names else model
+        lines = info.read_text(encoding="utf-8").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), model)
     return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
 
 

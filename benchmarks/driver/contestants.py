@@ -12,16 +12,22 @@ PLAIN = "seqoria_runtime"  # What the package requires and no more.
 
 _PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
-# What each environment installs, and the module whose import is weighed.
+# What each environment installs, and the import of an application that is weighed.
 ENVIRONMENTS: dict[str, tuple[tuple[str, ...], str]] = {
-    PLAIN: (tuple(_PROJECT["dependencies"]), "seqoria_runtime"),
-    "seqoria-agent": (("seqoria-agent==0.9.2",), "seqoria_agent"),
-    "openai-agents": (("openai-agents==0.24.0",), "agents"),
-    "pydantic-ai": (("pydantic-ai-slim[openai]==2.68.0",), "pydantic_ai"),
-    "langgraph": (("langgraph==1.2.22", "langchain-openai==1.7.4"), "langgraph.prebuilt"),
-    "strands": (("strands-agents[openai]==1.62.0",), "strands"),
-    "google-adk": (("google-adk==2.13.0",), "google.adk.agents"),
-    "agno": (("agno==3.1.10", "openai==3.57.0"), "agno.agent"),
+    PLAIN: (tuple(_PROJECT["dependencies"]), "from seqoria_runtime import AsyncAIClient, LocalToolbox"),
+    "seqoria-agent": (("seqoria-agent==0.9.2",), "from seqoria_agent import AsyncAIClient, LocalToolbox"),
+    "openai-agents": (("openai-agents==0.24.0",), "from agents import Agent, Runner"),
+    "pydantic-ai": (("pydantic-ai-slim[openai]==2.68.0",), "from pydantic_ai import Agent"),
+    "langgraph": (
+        ("langgraph==1.2.22", "langchain-openai==1.7.4"),
+        "from langgraph.graph import StateGraph; from langgraph.prebuilt import ToolNode",
+    ),
+    "strands": (("strands-agents[openai]==1.62.0",), "from strands import Agent"),
+    "google-adk": (
+        ("google-adk==2.13.0",),
+        "from google.adk.agents import LlmAgent; from google.adk.runners import InMemoryRunner",
+    ),
+    "agno": (("agno==3.1.10", "openai==3.57.0"), "from agno.agent import Agent"),
 }
 
 
@@ -52,11 +58,11 @@ CONTESTANTS: tuple[Contestant, ...] = (
         for family, variant in (("task group", "tasks"), ("workers", "workers"), ("anyio", "anyio"))
         for loop in LOOPS
     ),
-    _peer("seqoria-agent", "seqoria_agent"),
+    _peer("seqoria-agent", "from seqoria_agent import AsyncAIClient, LocalToolbox"),
     _peer("openai-agents", "openai_agents"),
-    _peer("pydantic-ai", "pydantic_ai"),
+    _peer("pydantic-ai", "from pydantic_ai import Agent"),
     _peer("langgraph", "langgraph"),
-    _peer("strands", "strands"),
+    _peer("strands", "from strands import Agent"),
     _peer("google-adk", "google_adk"),
     _peer("agno", "agno"),
     *(

@@ -25,7 +25,7 @@ class Environment:
 def environment(name: str) -> Environment:
     """Raises `CannotInstallError` where the packages do not install on this Python."""
     if name == OWN:
-        return Environment(sys.executable, "seqoria_runtime")
+        return Environment(sys.executable, "import seqoria_runtime")
     requirements, imports = ENVIRONMENTS[name]
     folder = FOLDER / f"{name}-{sysconfig.get_python_version()}"
     python = folder / "bin" / "python"

@@ -14,7 +14,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Family:
-    """`ratio` tells whether a table of ratios follows; `plot` is the axis of its picture, where it has one."""
+    """`floor` is whom the runtime is held against where a table of ratios follows; `plot` the axis of a picture."""
 
     key: str
     title: str
@@ -22,6 +22,7 @@ class Family:
     columns: tuple[Column, ...]
     ratio: bool = True
     plot: str = ""
+    floor: str = "workers"
 
 
 def _both(heading: str, cell: str, *, clocks: tuple[str, ...] = ("cpu", "wall")) -> tuple[Column, ...]:
@@ -44,7 +45,7 @@ FAMILIES: tuple[Family, ...] = (
         _batch("add", "cpu"),
         plot="µs of CPU per call",
     ),
-    Family("batch-wall", "The same: wall time per call, µs", "", _batch("add", "wall")),
+    Family("batch-wall", "The same: wall time per call, µs", "", _batch("add", "wall"), ratio=False),
     Family(
         "later-cpu",
         "A batch whose tool suspends once: CPU per call, µs",
@@ -52,7 +53,7 @@ FAMILIES: tuple[Family, ...] = (
         _batch("add_later", "cpu"),
         plot="µs of CPU per call",
     ),
-    Family("later-wall", "The same: wall time per call, µs", "", _batch("add_later", "wall")),
+    Family("later-wall", "The same: wall time per call, µs", "", _batch("add_later", "wall"), ratio=False),
     Family(
         "makespan",
         "Makespan of tool DAGs over the lower bound",
@@ -99,10 +100,12 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "memory",
         "Memory, KiB",
-        "Traced by tracemalloc: a turn that waits for its model; a call of a batch of which 16 run (all, for "
-        "those without a cap); the same batch's peak with all results.",
+        "A turn whose model is asked a second time, after one round: by the resident memory of the process "
+        "with 1,000 of them, and traced by tracemalloc. A call of a batch of which 16 run (all, for those "
+        "without a cap), and the same batch's peak with all results, traced.",
         (
-            Column("waiting turn", "waiting_memory", "held"),
+            Column("waiting turn, resident", "waiting_memory", "resident"),
+            Column("waiting turn, traced", "waiting_memory", "held"),
             Column("queued call", "queued_memory", "held"),
             Column("call at the peak", "queued_memory", "peak"),
         ),
@@ -114,6 +117,7 @@ FAMILIES: tuple[Family, ...] = (
         "Chat Completions chunks, each an HTTP chunk of its own, from a server in another process.",
         _both("", "deltas"),
         plot="s of CPU per 100,000 deltas",
+        floor="httpx lines",
     ),
     Family(
         "cancel",
@@ -141,9 +145,9 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "fairness",
         "A single call of 5 ms beside a batch of 1,000 of them",
-        "Its latency in ms, and how many calls of the batch began between its request and its start. Those "
-        "without a cap run all at once.",
-        (Column("latency, ms", "fairness", "wall"), Column("calls before it", "fairness", "waited_for")),
+        "Its latency in ms, and how many calls of the batch began after it was asked for and ended before it "
+        "began. Those without a cap run all at once.",
+        (Column("latency, ms", "fairness", "wall"), Column("overtaken by", "fairness", "overtaken")),
         ratio=False,
     ),
     Family(

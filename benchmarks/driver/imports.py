@@ -11,7 +11,7 @@ from .environments import ROOT, CannotInstallError, Environment, environment
 SAMPLE = """
 import json, sys, time
 started = time.process_time()
-import {module}
+{imports}
 spent = time.process_time() - started
 loaded = [name for name in ("httpx", "mcp", "trio") if name in sys.modules]
 print(json.dumps({{"cpu": spent, "loaded": len(loaded)}}))
@@ -37,7 +37,7 @@ def weigh(contestants: Sequence[Contestant], repetitions: int) -> dict[str, dict
     found: dict[str, dict[str, Any]] = {name: {"samples": []} for name in places}
     for _ in range(repetitions):
         for name, place in places.items():
-            found[name]["samples"].append(_ask(place.python, SAMPLE.format(module=place.imports)))
+            found[name]["samples"].append(_ask(place.python, SAMPLE.format(imports=place.imports)))
     for name, place in places.items():
         size = _ask(place.python, SIZE)
         if name == PLAIN:

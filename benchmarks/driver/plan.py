@@ -36,7 +36,10 @@ def loops(who: Contestant) -> bool:
 
 @dataclass(frozen=True)
 class Cell:
-    """One workload with its parameters; `key` names it in the results."""
+    """One workload with its parameters; `key` names it in the results.
+
+    Where it is `fresh` the contestants begin it in new processes, since a used one has memory to spare.
+    """
 
     key: str
     workload: str
@@ -44,6 +47,7 @@ class Cell:
     repetitions: int
     asked: Callable[[Contestant], bool] = everyone
     patience: float = 180.0
+    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,9 @@ def _turns(size: Size) -> Iterator[Cell]:
 
 
 def _memory(size: Size) -> Iterator[Cell]:
-    yield Cell("waiting_memory", "waiting_memory", {"conversations": size.waiting}, 1)
-    yield Cell("queued_memory", "queued_memory", {"calls": size.queued}, 1)
+    parameters = {"conversations": size.waiting, "traced": size.waiting // 5}
+    yield Cell("waiting_memory", "waiting_memory", parameters, 1, fresh=True)
+    yield Cell("queued_memory", "queued_memory", {"calls": size.queued}, 1, fresh=True)
 
 
 def _slots(size: Size) -> Iterator[Cell]:

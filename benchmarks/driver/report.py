@@ -20,9 +20,9 @@ def report(results: Results, facts: Mapping[str, Any], plots: Mapping[str, str])
         "Medians of the repetitions; ± is half the range over the median. `cpu` is user and system time of "
         "the contestant's whole process.",
         *(section(results, family, plots.get(family.key)) for family in FAMILIES),
-        "## Price list of the primitives",
-        price_table(results),
     ]
+    if "primitives" in results:
+        parts += ["## Price list of the primitives", price_table(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

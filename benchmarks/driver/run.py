@@ -47,6 +47,8 @@ def run_cell(cell: Cell, workers: dict[Contestant, Worker]) -> dict[str, dict[st
     asked = [who for who in workers if cell.asked(who)]
     found: dict[str, dict[str, Any]] = {who.name: {"samples": []} for who in asked}
     began = time.monotonic()
+    for who in asked if cell.fresh else ():
+        workers[who].close()
     for repetition in range(cell.repetitions):
         # Whoever is asked first meets the machine as the last one left it: each has its turn at that.
         start = repetition * 7 % max(len(asked), 1)

@@ -9,7 +9,6 @@ from .results import Results
 from .statistics import exponent, median, ratios, rounded, spread
 
 RUNTIME = "seqoria_runtime"
-FLOOR = "workers"
 REFERENCE = f"{RUNTIME}, asyncio"
 ORDER = [who.name for who in CONTESTANTS] + [who.environment for who in CONTESTANTS] + [RUNTIME]
 
@@ -59,11 +58,12 @@ def figures_table(results: Results, family: Family) -> str:
     return table(["", *(column.heading for column in columns)], rows)
 
 
-def reference_of(who: str) -> str:
-    """The runtime is held against the workers on its own event loop, everyone else against the runtime."""
+def reference_of(who: str, floor: str) -> str | None:
+    """The runtime is held against a floor on its own event loop, a peer against the runtime on asyncio."""
     family, _, loop = who.partition(", ")
-    loop = loop if loop in LOOPS else "asyncio"
-    return f"{FLOOR if family == RUNTIME else RUNTIME}, {loop}"
+    if family == RUNTIME:
+        return f"{floor}, {loop}"
+    return None if loop else REFERENCE
 
 
 def ratio(results: Results, column: Column, who: str, reference: str) -> list[float]:
@@ -74,11 +74,12 @@ def ratios_table(results: Results, family: Family) -> str:
     columns = [column for column in columns_of(results, family) if column.metric != "left"]
     rows = []
     for who in measured(results, family):
-        reference = reference_of(who)
-        found = [figure(ratio(results, column, who, reference)) for column in columns]
-        if set(found) != {"-"}:
-            rows.append([who, reference, *found])
-    return table(["", "times", *(column.heading for column in columns)], rows)
+        reference = reference_of(who, family.floor)
+        if reference is not None and reference != who:
+            found = [figure(ratio(results, column, who, reference)) for column in columns]
+            if set(found) != {"-"}:
+                rows.append([who, reference, *found])
+    return table(["", "times", *(column.heading for column in columns)], rows) if rows else ""
 
 
 def reasons(results: Results, family: Family) -> list[str]:
@@ -114,9 +115,8 @@ def section(results: Results, family: Family, plot: str | None) -> str:
     if plot:
         parts.append(f"![{family.title}]({plot})")
     parts.append(figures_table(results, family))
-    if family.ratio:
-        parts.append("As a ratio, within the same repetition:")
-        parts.append(ratios_table(results, family))
+    if family.ratio and (times := ratios_table(results, family)):
+        parts += ["As a ratio, within the same repetition:", times]
     if family.key == "growth":
         rows = [[who, f"{slope:.2f}"] for who, slope in growth_exponents(results).items()]
         parts += [
@@ -130,7 +130,7 @@ def section(results: Results, family: Family, plot: str | None) -> str:
 
 def price_table(results: Results) -> str:
     found: dict[str, Any] = results.get("primitives", {})
-    names = [name for name in (f"{FLOOR}, {loop}" for loop in LOOPS) if found.get(name, {}).get("samples")]
+    names = [name for name in (f"workers, {loop}" for loop in LOOPS) if found.get(name, {}).get("samples")]
     keys = dict.fromkeys(key for name in names for key in found[name]["samples"][0])
     rows = [
         [key, *(figure([sample[key] for sample in found[name]["samples"]]) for name in names)] for key in keys

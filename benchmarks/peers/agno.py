@@ -60,7 +60,8 @@ class AgnoAdapter(ByTurnsAdapter):
 
         async def run() -> int:
             output = await agent.arun("Go on.", session_id=uuid4().hex)
-            return sum(message.role == "tool" for message in output.messages) + int(output.content == TEXT)
+            results = [message for message in output.messages if message.role == "tool"]
+            return len(results) + (1 if output.content == TEXT else 0)
 
         return run
 

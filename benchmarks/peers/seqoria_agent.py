@@ -32,9 +32,8 @@ class ScriptedModel(AsyncBaseProvider):
             return ToolCallList(model_id="m", tool_calls=requests, usage=None)
         return LLMResponse(model_id="m", type="llm_response", text=TEXT)
 
-    async def async_stream(self, *_args: Any, **_options: Any) -> Any:
-        if False:
-            yield
+    def async_stream(self, *_args: Any, **_options: Any) -> Any:
+        raise NotImplementedError
 
 
 def _role(message: Any) -> str:

@@ -33,6 +33,7 @@ class Adapter:
         self.variant = variant
         self.stack = AsyncExitStack()
         self._dags: dict[str, Run] = {}
+        self._streams: dict[str, Run] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,6 +72,14 @@ class Adapter:
     async def turn(self, script: Script) -> Run:
         """A turn of a new conversation; gives the number of calls and answers that it came to."""
         raise self.refuse("turn")
+
+    async def known_stream(self, url: str) -> Run:
+        """Connected and warmed up when it is first asked for."""
+        if url not in self._streams:
+            run = await self.stream(url)
+            await run()
+            self._streams[url] = run
+        return self._streams[url]
 
     async def stream(self, url: str) -> Run:
         """One streamed answer of the Chat Completions server at `url`; gives the number of deltas."""

@@ -3,6 +3,7 @@
 import gc
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .loop import Run
 
@@ -54,3 +55,8 @@ async def checked(run: Run, expected: int) -> None:
 
 def scaled(sample: Sample, factor: float) -> Sample:
     return {clock: value * factor for clock, value in sample.items()}
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM; Linux only."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096

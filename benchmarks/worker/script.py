@@ -24,7 +24,7 @@ class Call:
 
 
 class Gate:
-    """Where models wait when a workload holds them all; it counts those that came."""
+    """Where models wait when they are asked a second time, after one round; it counts those that came."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -53,10 +53,10 @@ class Script:
 
     async def answer(self, results: int) -> list[Call]:
         """The calls of the round after so many results of calls; none where the text is due."""
-        if self.gate is not None:
+        turn = results // self._calls
+        if self.gate is not None and turn == 1:
             self.gate.waiting += 1
             await self.gate.open.wait()
         else:
             await self._loop.sleep(self.delay)
-        turn = results // self._calls
         return self._rounds[turn] if turn < len(self._rounds) else []

@@ -1,7 +1,7 @@
 """The tools that every contestant offers, and the record of how many of their calls began and run.
 
-All take two integers. `hold` waits until `release` is set, `single` notes how many calls had begun
-when it did.
+All take two integers. `hold` waits until `release` is set. A `nap` that begins while a `single` is
+asked for and ends while that still waits has overtaken it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,11 +21,13 @@ class Record:
     loop: Loop = field(default_factory=AsyncioLoop)
     begun: int = 0
     running: int = 0
-    begun_before_single: int = 0
+    single_waits: bool = False
+    overtook: int = 0
     release: anyio.Event | None = None
 
     def reset(self) -> None:
-        self.begun = self.running = self.begun_before_single = 0
+        self.begun = self.running = self.overtook = 0
+        self.single_waits = False
         self.release = anyio.Event()
 
 
@@ -46,13 +48,15 @@ async def add_later(a: int, b: int) -> int:
 async def nap(a: int, b: int) -> int:
     """Add two numbers after a few milliseconds."""
     record.begun += 1
+    behind = record.single_waits
     await record.loop.sleep(NAP)
+    record.overtook += behind and record.single_waits
     return a + b
 
 
 async def single(a: int, b: int) -> int:
-    """Add two numbers, and note what began before."""
-    record.begun_before_single = record.begun
+    """Add two numbers, once it has its turn."""
+    record.single_waits = False
     await record.loop.sleep(NAP)
     return a + b
 

@@ -3,6 +3,7 @@
 `cpu` and `wall` are in the unit that the plan names; other keys are figures of their own.
 """
 
+import contextlib
 import gc
 import statistics
 import time
@@ -12,8 +13,7 @@ from typing import Any, TypeAlias
 
 from .adapter import CAP, Adapter
 from .dags import dag_named
-from .loop import Run
-from .measure import Sample, Watch, checked, once, repeated, scaled
+from .measure import Sample, Watch, checked, once, repeated, resident_bytes, scaled
 from .primitives import price_list
 from .script import Gate, Script
 from .tools import NAP, record
@@ -86,18 +86,45 @@ async def added_latency(adapter: Adapter, *, conversations: int, delay: float, o
     return {"cpu": spent["cpu"], "p50": hundredths[49] * MILLI, "p99": hundredths[98] * MILLI}
 
 
-async def waiting_memory(adapter: Adapter, *, conversations: int) -> Sample:
-    """KiB that a turn holds while its model is asked for the first time, traced by tracemalloc."""
+async def waiting_memory(adapter: Adapter, *, conversations: int, traced: int) -> Sample:
+    """KiB that a turn holds while its model is asked a second time, after one round.
+
+    By the resident memory of the process with `conversations` of them, and by what tracemalloc, which
+    is slow, counts with `traced` of them.
+    """
     script = Script(adapter.loop)
     run = await adapter.turn(script)
     await checked(run, script.total)
-    gate = script.gate = Gate()
 
-    async def all_at_once() -> int:
-        await adapter.loop.together([run] * conversations)
-        return conversations
+    async def held(count: int, memory: Callable[[], int]) -> float:
+        gate = script.gate = Gate()
 
-    return await held_memory(adapter, all_at_once, conversations, lambda: gate.waiting, gate.open.set)
+        async def all_at_once() -> int:
+            await adapter.loop.together([run] * count)
+            return count
+
+        gc.collect()
+        before = memory()
+        async with adapter.loop.background(all_at_once) as job:
+            while gate.waiting < count:
+                await adapter.loop.sleep(0.001)
+            gc.collect()
+            found = (memory() - before) / count / 1024
+            tracemalloc.stop()
+            job.cancel()
+            with contextlib.suppress(
+                Exception
+            ):  # How a contestant takes its cancellation is measured elsewhere.
+                await job.ended()
+        return found
+
+    resident = await held(conversations, resident_bytes)
+    tracemalloc.start()
+    return {"resident": resident, "held": await held(traced, traced_bytes)}
+
+
+def traced_bytes() -> int:
+    return tracemalloc.get_traced_memory()[0]
 
 
 async def queued_memory(adapter: Adapter, *, calls: int) -> Sample:
@@ -106,34 +133,26 @@ async def queued_memory(adapter: Adapter, *, calls: int) -> Sample:
     record.reset()
     assert record.release is not None
     in_flight = calls if "cap" in adapter.cannot else min(CAP, calls)
-    return await held_memory(
-        adapter, run, calls, lambda: record.begun // in_flight * calls, record.release.set
-    )
-
-
-async def held_memory(
-    adapter: Adapter, run: Run, count: int, arrived: Callable[[], int], release: Callable[[], None]
-) -> Sample:
     gc.collect()
     tracemalloc.start()
     try:
-        before = tracemalloc.get_traced_memory()[0]
+        before = traced_bytes()
         async with adapter.loop.background(run) as job:
-            while arrived() < count:
+            while record.begun < in_flight:
                 await adapter.loop.sleep(0.001)
             gc.collect()
-            held = tracemalloc.get_traced_memory()[0] - before
-            release()
+            held = traced_bytes() - before
+            record.release.set()
             await job.ended()
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
-    return {"held": held / count / 1024, "peak": peak / count / 1024}
+    return {"held": held / calls / 1024, "peak": peak / calls / 1024}
 
 
 async def deltas(adapter: Adapter, *, url: str, deltas: int) -> Sample:
-    """CPU seconds per 100,000 deltas, which is ten microseconds per delta."""
-    run = await adapter.stream(url)
+    """Seconds per 100,000 deltas."""
+    run = await adapter.known_stream(url)
     gc.collect()
     watch = Watch()
     got = await run()
@@ -177,19 +196,19 @@ async def throughput(adapter: Adapter, *, calls: int, seconds: float) -> Sample:
 
 
 async def fairness(adapter: Adapter, *, calls: int) -> Sample:
-    """Milliseconds of a single call beside a batch, and how many of the batch's calls began before it."""
+    """Milliseconds of a single call beside a batch, and how many calls of the batch overtook it."""
     many, one = await adapter.batch("nap", calls), await adapter.batch("single", 1)
     await checked(one, 1)
     record.reset()
     async with adapter.loop.background(many) as job:
         while record.begun < CAP:
             await adapter.loop.sleep(0.0005)
-        asked_after = record.begun
+        record.single_waits = True
         watch = Watch()
         await checked(one, 1)
         sample = watch.read()
         await job.ended()
-    return {"wall": sample["wall"] * MILLI, "waited_for": record.begun_before_single - asked_after}
+    return {"wall": sample["wall"] * MILLI, "overtaken": record.overtook}
 
 
 async def growth(adapter: Adapter, *, calls: int) -> Sample:

@@ -21,7 +21,7 @@ RESULTS: Results = {"dag_cost": {"workers, trio": {"samples": [{"cpu": 10.0, "wa
 
 def test_the_report_states_machine_versions_date_and_load() -> None:
     text = report(RESULTS, FACTS, {})
-    for part in ("2026-11-30 12:00 UTC", "a machine", "load average 0.10 before", "agno 3.1.10"):
+    for part in ("2026-11-30 12:00 UTC", "a machine", "Load average 0.10 before", "agno 3.1.10"):
         assert part in text
     assert "seqoria-agent was not installed: no such version" in text
     assert "provisional" not in text
@@ -35,6 +35,7 @@ def test_only_what_was_measured_has_a_section() -> None:
     text = report(RESULTS, FACTS, {})
     assert "A DAG of 1,000 no-ops" in text
     assert "Streamed deltas" not in text
+    assert "Price list" not in text
 
 
 def test_publishing_replaces_what_is_between_the_marks_only() -> None:

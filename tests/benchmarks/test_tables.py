@@ -34,10 +34,11 @@ def test_the_rows_are_those_with_a_figure_in_the_order_of_the_contestants() -> N
     ]
 
 
-def test_the_runtime_is_held_against_the_workers_on_its_loop_and_peers_against_the_runtime() -> None:
-    assert reference_of("seqoria_runtime, trio") == "workers, trio"
-    assert reference_of("workers, uvloop") == "seqoria_runtime, uvloop"
-    assert reference_of("google-adk") == "seqoria_runtime, asyncio"
+def test_the_runtime_is_held_against_a_floor_on_its_loop_and_peers_against_the_runtime() -> None:
+    assert reference_of("seqoria_runtime, trio", "workers") == "workers, trio"
+    assert reference_of("seqoria_runtime, uvloop", "httpx lines") == "httpx lines, uvloop"
+    assert reference_of("google-adk", "workers") == "seqoria_runtime, asyncio"
+    assert reference_of("workers, uvloop", "workers") is None
 
 
 def test_ratios_are_medians_of_the_repetitions_ratios() -> None:
