@@ -58,11 +58,11 @@ CONTESTANTS: tuple[Contestant, ...] = (
         for family, variant in (("task group", "tasks"), ("workers", "workers"), ("anyio", "anyio"))
         for loop in LOOPS
     ),
-    _peer("seqoria-agent", "from seqoria_agent import AsyncAIClient, LocalToolbox"),
+    _peer("seqoria-agent", "seqoria_agent"),
     _peer("openai-agents", "openai_agents"),
-    _peer("pydantic-ai", "from pydantic_ai import Agent"),
+    _peer("pydantic-ai", "pydantic_ai"),
     _peer("langgraph", "langgraph"),
-    _peer("strands", "from strands import Agent"),
+    _peer("strands", "strands"),
     _peer("google-adk", "google_adk"),
     _peer("agno", "agno"),
     *(

@@ -14,7 +14,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Family:
-    """`floor` is whom the runtime is held against where a table of ratios follows; `plot` the axis of a picture."""
+    """`floor` is whom the runtime is held against in a table of ratios; `plot` the axis of a picture."""
 
     key: str
     title: str

@@ -43,7 +43,9 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 def _goals(results: Results) -> str:
     found = verdicts(results)
-    reached = sum(verdict.reached for verdict in found)
-    rows = [verdict.row() for verdict in found]
+    known = [verdict for verdict in found if verdict.value is not None]
+    reached = sum(verdict.reached for verdict in known)
+    left_out = f" {len(found) - len(known)} were not measured." if len(known) < len(found) else ""
     heading = ["work", "event loop", "goal", "found", ""]
-    return f"{reached} of {len(found)} are reached.\n\n" + table(heading, rows)
+    rows = [verdict.row() for verdict in known]
+    return f"{reached} of {len(known)} are reached.{left_out}\n\n{table(heading, rows)}"
