@@ -26,7 +26,8 @@ def test_no_two_have_one_name() -> None:
 def test_everyone_has_a_module_with_an_adapter_and_an_environment(who: Contestant) -> None:
     package, _, name = who.module.rpartition(".")
     spec = find_spec(package)
-    assert spec is not None and spec.submodule_search_locations
+    assert spec is not None
+    assert spec.submodule_search_locations
     source = Path(spec.submodule_search_locations[0], f"{name}.py").read_text(encoding="utf-8")
     assert re.search(r"^ADAPTER = ", source, re.MULTILINE)
     assert who.environment == OWN or who.environment in ENVIRONMENTS
