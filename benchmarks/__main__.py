@@ -11,6 +11,7 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,30 +84,24 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "quiet_load": QUIET_LOAD,
     }
     size = QUICK if options.quick else FULL
+    if options.repetitions:
+        size = replace(size, repetitions=options.repetitions, few=options.repetitions)
     results = measure(size, chosen(options.contestants), options.only, facts)
     facts["load_after"] = os.getloadavg()[0]
     facts["minutes"] = (time.monotonic() - began) / 60
     return {"facts": facts, "results": results}
 
 
-def write(found: dict[str, Any], name: str) -> str:
-    """The JSON, the plots and the report of one run; gives the report."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1))
-    results = found["results"]
-    pictures = {
-        family.key: str(plot(results, family, RESULTS / name).relative_to(RESULTS))
-        for family in FAMILIES
-        if family.plot and measured(results, family)
-    }
-    text = report(results, found["facts"], pictures)
-    (RESULTS / f"{name}.md").write_text(text)
-    return text
+def draw(results: Results, folder: Path) -> dict[str, Path]:
+    """The plots, by the key of their family."""
+    drawn = [family for family in FAMILIES if family.plot and measured(results, family)]
+    return {family.key: plot(results, family, folder) for family in drawn}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller run of about three minutes")
+    parser.add_argument("--repetitions", type=int, help="how often each is measured, instead of 5 or 3 times")
     parser.add_argument("--only", default="", help="cells whose names begin so, with commas between")
     parser.add_argument(
         "--contestants", default="", help="families, kinds or environments, with commas between"
@@ -114,13 +109,21 @@ def main() -> None:
     parser.add_argument("--publish", action="store_true", help="put the report into docs/performance.md")
     parser.add_argument("--report", type=Path, help="write the report of an earlier run anew")
     options = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
     if options.report:
-        found, name = json.loads(options.report.read_text()), options.report.stem
+        found, name = json.loads(options.report.read_text(encoding="utf-8")), options.report.stem
     else:
         found, name = run(options), f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    write(found, name)
+        (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    plots = draw(found["results"], RESULTS / name)
+    text = report(
+        found["results"], found["facts"], {key: f"{name}/{path.name}" for key, path in plots.items()}
+    )
+    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+    if options.only:
+        print(text)
     if options.publish:
-        publish(found, ROOT / "docs")
+        publish(found, plots, ROOT / "docs")
     print(f"benchmarks/results/{name}.md", file=sys.stderr)
 
 

@@ -3,27 +3,28 @@
 What stands before and after the marks is written by hand and left alone.
 """
 
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .families import FAMILIES
-from .plots import plot
 from .report import report
-from .tables import measured
 
 BEGIN = "<!-- begin: written by the benchmarks -->"
 END = "<!-- end: written by the benchmarks -->"
 
 
-def publish(found: dict[str, Any], docs: Path) -> None:
-    results = found["results"]
-    pictures = {
-        family.key: str(plot(results, family, docs / "performance").relative_to(docs))
-        for family in FAMILIES
-        if family.plot and measured(results, family)
-    }
+def publish(found: dict[str, Any], plots: Mapping[str, Path], docs: Path) -> None:
+    """`plots` are pictures by the key of their family; the page's folder gets copies, and no others stay."""
+    folder = docs / "performance"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    copies = {key: Path(shutil.copy(path, folder)) for key, path in plots.items()}
+    text = report(
+        found["results"], found["facts"], {key: f"performance/{copy.name}" for key, copy in copies.items()}
+    )
     page = docs / "performance.md"
-    page.write_text(between_marks(page.read_text(), report(results, found["facts"], pictures)))
+    page.write_text(between_marks(page.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 def between_marks(page: str, text: str) -> str:

@@ -140,7 +140,7 @@ def _turns(size: Size) -> Iterator[Cell]:
 def _memory(size: Size) -> Iterator[Cell]:
     parameters = {"conversations": size.waiting, "traced": size.waiting // 5}
     yield Cell("waiting_memory", "waiting_memory", parameters, 1, fresh=True)
-    yield Cell("queued_memory", "queued_memory", {"calls": size.queued}, 1, fresh=True)
+    yield Cell("queued_memory", "queued_memory", {"calls": size.queued}, 1)
 
 
 def _slots(size: Size) -> Iterator[Cell]:

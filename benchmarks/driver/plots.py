@@ -17,7 +17,7 @@ def plot(results: Results, family: Family, folder: Path) -> Path:
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = family.key
+    mpl.rcParams |= {"svg.hashsalt": family.key, "svg.fonttype": "none"}
     from matplotlib import pyplot
 
     columns = [column for column in columns_of(results, family) if column.metric not in {"wall", "left"}]

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from benchmarks.driver.page import BEGIN, END, between_marks
+from benchmarks.driver.page import BEGIN, END, between_marks, publish
 from benchmarks.driver.report import report
 from benchmarks.driver.results import Results
 
@@ -46,3 +48,17 @@ def test_publishing_replaces_what_is_between_the_marks_only() -> None:
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="should have the marks"):
         between_marks("nothing", "new")
+
+
+def test_a_published_page_has_the_plots_of_its_run_and_no_older_ones(tmp_path: Path) -> None:
+    drawn = tmp_path / "results" / "dag-cost.svg"
+    drawn.parent.mkdir()
+    drawn.write_text("<svg/>")
+    (tmp_path / "performance").mkdir()
+    (tmp_path / "performance" / "old.svg").touch()
+    (tmp_path / "performance.md").write_text(f"by hand\n{BEGIN}\n{END}\n")
+    publish({"results": RESULTS, "facts": FACTS}, {"dag-cost": drawn}, tmp_path)
+    assert [path.name for path in (tmp_path / "performance").iterdir()] == ["dag-cost.svg"]
+    page = (tmp_path / "performance.md").read_text()
+    assert page.startswith("by hand\n")
+    assert "(performance/dag-cost.svg)" in page
