@@ -8,10 +8,11 @@ variables apart, contains a stray cancellation or shares its slots with another 
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 import anyio
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from benchmarks.worker.adapter import CAP, TIMEOUT, Adapter
 from benchmarks.worker.dags import Dag

@@ -8,6 +8,7 @@ from typing import Any
 from .contestants import OWN, PLAIN, Contestant
 from .environments import ROOT, CannotInstallError, Environment, environment
 
+ALONE = f"import {PLAIN}"
 SAMPLE = """
 import json, sys, time
 started = time.process_time()
@@ -32,10 +33,17 @@ def _ask(python: str, code: str) -> Any:
 
 
 def weigh(contestants: Sequence[Contestant], repetitions: int) -> dict[str, dict[str, Any]]:
-    """By environment, interleaved. The runtime is weighed without extras, and its sources are added."""
+    """By environment, interleaved. The runtime is weighed without extras, and its sources are added.
+
+    Its window loads what it shows when it is first asked for, so the bare import stands beside that.
+    """
     places = _places(contestants)
-    found: dict[str, dict[str, Any]] = {name: {"samples": []} for name in places}
+    found: dict[str, dict[str, Any]] = {name: {"samples": []} for name in (*places, ALONE)}
     for _ in range(repetitions):
+        if PLAIN in places:
+            found[ALONE]["samples"].append(
+                _ask(places[PLAIN].python, SAMPLE.format(imports="import seqoria_runtime"))
+            )
         for name, place in places.items():
             found[name]["samples"].append(_ask(place.python, SAMPLE.format(imports=place.imports)))
     for name, place in places.items():

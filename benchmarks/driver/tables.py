@@ -10,7 +10,11 @@ from .statistics import exponent, median, ratios, rounded, spread
 
 RUNTIME = "seqoria_runtime"
 REFERENCE = f"{RUNTIME}, asyncio"
-ORDER = [who.name for who in CONTESTANTS] + [who.environment for who in CONTESTANTS] + [RUNTIME]
+ORDER = (
+    [who.name for who in CONTESTANTS]
+    + [who.environment for who in CONTESTANTS]
+    + [RUNTIME, f"import {RUNTIME}"]
+)
 
 
 def samples(results: Results, column: Column, who: str) -> list[float]:

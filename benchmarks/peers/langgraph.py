@@ -83,9 +83,18 @@ class LangGraphAdapter(Adapter):
         return run
 
     async def dag(self, dag: Dag) -> Run:
-        """It has no order of calls: the application drives it layer by layer."""
-        graph = _node_graph([_tool(step(node.seconds), name) for name, node in dag.nodes.items()])
-        layers = [[_request(name, name, {"a": 1, "b": 2}) for name in layer] for layer in dag.layers()]
+        """It has no order of calls, so the application drives it layer by layer.
+
+        Nor do its calls need a tool each: one for each duration is enough, and cheaper.
+        """
+        names = {
+            seconds: f"step{n}" for n, seconds in enumerate({node.seconds for node in dag.nodes.values()})
+        }
+        graph = _node_graph([_tool(step(seconds), name) for seconds, name in names.items()])
+        layers = [
+            [_request(name, names[dag.nodes[name].seconds], {"a": 1, "b": 2}) for name in layer]
+            for layer in dag.layers()
+        ]
 
         async def run() -> int:
             done = 0

@@ -45,7 +45,7 @@ def lanes() -> dict[str, Node]:
     for lane in range(6):
         for step in range(6):
             before = (f"n{lane}_{step - 1}",) if step else ()
-            nodes[f"n{lane}_{step}"] = Node(0.040 if step == lane else 0.004, before)
+            nodes[f"n{lane}_{step}"] = Node(0.080 if step == lane else 0.008, before)
     return nodes
 
 

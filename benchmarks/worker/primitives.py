@@ -137,7 +137,7 @@ async def cpu_of(price: Price, times: int) -> float:
     return time.process_time() - started
 
 
-async def price_list(loop: Loop, seconds: float, times: int = 2_000) -> dict[str, float]:
+async def price_list(loop: Loop, seconds: float, times: int) -> dict[str, float]:
     """Microseconds by primitive; each is repeated until it has taken `seconds`."""
     result: dict[str, float] = {}
     for name, price in {"": empty_loop, **prices(loop)}.items():

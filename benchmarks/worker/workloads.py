@@ -188,7 +188,7 @@ async def throughput(adapter: Adapter, *, calls: int, seconds: float) -> Sample:
     run = await (adapter.capped_batch("nap", calls) if calls > CAP else adapter.batch("nap", calls))
     await checked(run, calls)
     watch, runs = Watch(), 0
-    while watch.read()["wall"] < seconds:
+    while not runs or watch.read()["wall"] < seconds:
         await checked(run, calls)
         runs += 1
     spent = watch.read()
@@ -214,13 +214,13 @@ async def fairness(adapter: Adapter, *, calls: int) -> Sample:
 async def growth(adapter: Adapter, *, calls: int) -> Sample:
     """Microseconds per call of one large batch."""
     run = await adapter.batch("add", calls)
-    await checked(await adapter.batch("add", 64), 64)
+    await checked(await adapter.batch("add", 1_000), 1_000)
     return scaled(await once(run, calls), MICRO / calls)
 
 
-async def primitives(adapter: Adapter, *, seconds: float) -> Sample:
+async def primitives(adapter: Adapter, *, seconds: float, times: int = 2_000) -> Sample:
     """Microseconds of CPU of each primitive; a price list of its own."""
-    return await price_list(adapter.loop, seconds)
+    return await price_list(adapter.loop, seconds, times)
 
 
 WORKLOADS: dict[str, Workload] = {

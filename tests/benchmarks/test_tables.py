@@ -75,3 +75,10 @@ def test_the_exponent_of_growth_needs_two_sizes() -> None:
     exponents = growth_exponents(found)
     assert list(exponents) == ["agno"]
     assert round(exponents["agno"], 3) == 1.5
+
+
+def test_a_family_without_a_reference_in_the_run_has_no_table_of_ratios() -> None:
+    alone: Results = {"turns/one": {"agno": record(30.0)}}
+    assert ratios_table(alone, FAMILY) == ""
+    assert "As a ratio" not in section(alone, FAMILY, None)
+    assert "As a ratio" in section(RESULTS, FAMILY, None)
