@@ -1,5 +1,6 @@
 """The process of one contestant: started when it is first asked, and anew after it died."""
 
+import contextlib
 import json
 import os
 import selectors
@@ -38,15 +39,14 @@ class Worker:
         return self._read(process, patience) or self._ended(f"no answer within {patience:g} s")
 
     def close(self) -> None:
+        """End the process by ending its input; by force where that takes it more than ten seconds."""
         if self._process is None:
             return
         assert self._process.stdin is not None
         self._process.stdin.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._kill()
-        self._process = None
+        self._kill()
 
     def _started(self, patience: float) -> subprocess.Popen[bytes] | None:
         if self._process is None:
@@ -82,11 +82,17 @@ class Worker:
         return {"failed": reason + words}
 
     def _kill(self) -> None:
-        if self._process is not None:
-            if self._process.poll() is None:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        for pipe in (process.stdin, process.stdout):
+            # What could not be written to the dead is of no interest.
+            with contextlib.suppress(BrokenPipeError):
+                assert pipe is not None
+                pipe.close()
+        process.wait()
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
