@@ -100,7 +100,7 @@ def draw(results: Results, folder: Path) -> dict[str, Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a smaller run of about three minutes")
+    parser.add_argument("--quick", action="store_true", help="a smaller run of about four minutes")
     parser.add_argument("--repetitions", type=int, help="how often each is measured, instead of 5 or 3 times")
     parser.add_argument("--only", default="", help="cells whose names begin so, with commas between")
     parser.add_argument(

@@ -65,6 +65,7 @@ class Size:
     queued: int
     deltas: int
     growth: tuple[int, ...]
+    growth_of_all: int
     slow_growth: tuple[int, ...]
     imports: int
 
@@ -81,6 +82,7 @@ FULL = Size(
     queued=4_000,
     deltas=20_000,
     growth=(1_000, 4_000, 16_000, 64_000),
+    growth_of_all=4_000,
     slow_growth=(16_000,),
     imports=5,
 )
@@ -88,7 +90,7 @@ QUICK = Size(
     repetitions=2,
     few=1,
     seconds=0.03,
-    batches=(1, 16, 256),
+    batches=(1, 256),
     later=(256,),
     dags=("lanes", "wide"),
     conversations=50,
@@ -96,8 +98,9 @@ QUICK = Size(
     queued=1_000,
     deltas=2_000,
     growth=(1_000, 4_000),
+    growth_of_all=1_000,
     slow_growth=(),
-    imports=2,
+    imports=1,
 )
 
 
@@ -154,7 +157,7 @@ def _slots(size: Size) -> Iterator[Cell]:
 
 def _growth(size: Size) -> Iterator[Cell]:
     for count in size.growth:
-        asked = everyone if count <= 4_000 else quick_ones
+        asked = everyone if count <= size.growth_of_all else quick_ones
         yield Cell(f"growth/{count}", "growth", {"calls": count}, size.few, asked)
     for count in size.slow_growth:
         yield Cell(f"growth/{count}", "growth", {"calls": count}, 1, slow_ones)
