@@ -89,13 +89,11 @@ def mcp_official(session: nox.Session) -> None:
     session.run(".ci/mcp-servers", "all", *session.posargs, external=True, env=env)
 
 
-@nox.session
+@nox.session(python="3.12")
 def benchmarks(session: nox.Session) -> None:
-    """Run the benchmarks named as arguments, or all of them."""
-    install(session, "test")
-    names = session.posargs or [path.stem for path in sorted(Path("benchmarks").glob("[!_]*.py"))]
-    for name in names:
-        session.run("python", f"benchmarks/{name}.py")
+    """Compare the runtime with floors and peers; with `--quick`, in less. A peer needs Python 3.12."""
+    install(session, "benchmarks")
+    session.run("python", "-m", "benchmarks", *session.posargs)
 
 
 @nox.session

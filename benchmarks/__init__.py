@@ -1,0 +1,1 @@
+"""Compares the runtime with bare floors and with its peers; `python -m benchmarks --help`."""

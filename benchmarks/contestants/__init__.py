@@ -1,0 +1,1 @@
+"""The runtime itself and the floors under it."""

@@ -1,0 +1,67 @@
+"""What importing a contestant costs: CPU seconds in a fresh process, and the size of its environment."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from .contestants import OWN, PLAIN, Contestant
+from .environments import ROOT, CannotInstallError, Environment, environment
+
+ALONE = f"import {PLAIN}"
+SAMPLE = """
+import json, sys, time
+started = time.process_time()
+{imports}
+spent = time.process_time() - started
+loaded = [name for name in ("httpx", "mcp", "trio") if name in sys.modules]
+print(json.dumps({{"cpu": spent, "loaded": len(loaded)}}))
+"""
+SIZE = """
+import importlib.metadata, json, pathlib, sysconfig
+folder = pathlib.Path(sysconfig.get_path("purelib"))
+names = {d.name for d in importlib.metadata.distributions(path=[str(folder)])} - {"pip", "setuptools"}
+files = [f for f in folder.rglob("*") if f.is_file() and f.suffix != ".pyc"]
+size = sum(f.stat().st_size for f in files if f.relative_to(folder).parts[0].split("-")[0] != "pip")
+print(json.dumps({"distributions": len(names), "megabytes": size / 1e6}))
+"""
+
+
+def _ask(python: str, code: str) -> Any:
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def weigh(contestants: Sequence[Contestant], repetitions: int) -> dict[str, dict[str, Any]]:
+    """By environment, interleaved. The runtime is weighed without extras, and its sources are added.
+
+    Its window loads what it shows when it is first asked for, so the bare import stands beside that.
+    """
+    places = _places(contestants)
+    found: dict[str, dict[str, Any]] = {name: {"samples": []} for name in (*places, ALONE)}
+    for _ in range(repetitions):
+        if PLAIN in places:
+            found[ALONE]["samples"].append(
+                _ask(places[PLAIN].python, SAMPLE.format(imports="import seqoria_runtime"))
+            )
+        for name, place in places.items():
+            found[name]["samples"].append(_ask(place.python, SAMPLE.format(imports=place.imports)))
+    for name, place in places.items():
+        size = _ask(place.python, SIZE)
+        if name == PLAIN:
+            sources = (ROOT / "seqoria_runtime").rglob("*.py")
+            size["distributions"] += 1
+            size["megabytes"] += sum(path.stat().st_size for path in sources) / 1e6
+        found[name]["samples"] = [{**sample, **size} for sample in found[name]["samples"]]
+    return found
+
+
+def _places(contestants: Sequence[Contestant]) -> dict[str, Environment]:
+    places: dict[str, Environment] = {}
+    for who in contestants:
+        name = PLAIN if who.environment == OWN else who.environment
+        try:
+            places[name] = places.get(name) or environment(name)
+        except CannotInstallError:
+            continue
+    return places

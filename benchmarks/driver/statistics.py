@@ -1,0 +1,38 @@
+"""Medians, ratios, spreads and exponents of samples. Pure."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def spread(values: Sequence[float]) -> float:
+    """Half the range over the median: 0.1 where the samples lie within 10 % of their middle."""
+    middle = statistics.median(values)
+    return (max(values) - min(values)) / 2 / middle if middle else 0.0
+
+
+def ratios(values: Sequence[float], reference: Sequence[float]) -> list[float]:
+    """Each value over the reference of the same repetition, for those that both have."""
+    return [value / base for value, base in zip(values, reference, strict=False) if base]
+
+
+def exponent(sizes_and_costs: Mapping[int, float]) -> float:
+    """The slope of log(whole cost) over log(size), from the cost of one piece by size; 1.0 is linear."""
+    sizes = sorted(sizes_and_costs)
+    logs = [math.log(size) for size in sizes]
+    totals = [math.log(size * sizes_and_costs[size]) for size in sizes]
+    return statistics.linear_regression(logs, totals).slope
+
+
+def rounded(value: float) -> str:
+    """Three significant digits, with a thousands separator."""
+    if not math.isfinite(value):
+        return "-"
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}" if abs(value) < 1e15 else f"{value:.3g}"
