@@ -1,7 +1,7 @@
 """The client, its settings, and the parameters that it fills in."""
 
 from ._client import AsyncAIClient
-from ._stats import ClientStats
+from ._stats import CapStats, ClientStats
 from .settings import ClientSettings
 
-__all__ = ["AsyncAIClient", "ClientSettings", "ClientStats"]
+__all__ = ["AsyncAIClient", "CapStats", "ClientSettings", "ClientStats"]

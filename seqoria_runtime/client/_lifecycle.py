@@ -10,6 +10,7 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken
 
+from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
 from seqoria_runtime.execution.slots import Slots
 from seqoria_runtime.models.errors import ClientStateError
@@ -121,6 +122,7 @@ class ClientLifecycle:
         """How many tool calls run, wait and are abandoned, by tool, and the limits. Awaits nothing."""
         return count(
             self._session.batches if self._session is not None else (),
+            self._tools.catalogue if self._session is not None else Catalogue(),
             self._slots[1] if self._slots is not None else None,
             limit=self._settings.max_concurrency,
             timeout=self._settings.tool_timeout,

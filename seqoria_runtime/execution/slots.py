@@ -10,9 +10,15 @@ from typing import Protocol
 
 from seqoria_runtime.models.errors import CallEndedError
 
+from .caps import Caps, Permit
+from .gate import Demand
+
 
 class Waiter(Protocol):
     """The batch behind a lane, as its lane tells it what happened. All calls are synchronous."""
+
+    def demand(self) -> Demand:
+        """What the batch has and wants now."""
 
     def slot_offered(self, slot: "Slot") -> bool:
         """The slot that the lane waited for is the batch's, if it says that it still has a use for it."""
@@ -25,13 +31,23 @@ class Waiter(Protocol):
 
 
 class Slot:
-    """The right to run one call. `lender` is the call whose slot it is, or `None` for the client's own."""
+    """The right to run one call. `lender` is the call whose slot it is, or `None` for the client's own.
 
-    __slots__ = ("holders", "lender")
+    `permit` is what the call in it holds under its tool's cap.
+    """
+
+    __slots__ = ("holders", "lender", "permit")
 
     def __init__(self, lender: "CallLease | None" = None) -> None:
         self.lender = lender
         self.holders = 1
+        self.permit: Permit | None = None
+
+    def end_permit(self) -> None:
+        """Give back what the call that ran in this slot held under its tool's cap."""
+        permit, self.permit = self.permit, None
+        if permit is not None:
+            permit.cap.give_back(permit)
 
     @property
     def root(self) -> "Slot":
@@ -77,17 +93,18 @@ class CallLease:
 class Lane:
     """One batch's place at the slots; all its calls wait as one, so that batches are served in turn."""
 
-    __slots__ = ("_lease", "_queued", "_slots", "_waiter")
+    __slots__ = ("_lease", "_queued", "_slots", "waiter")
 
     def __init__(self, slots: "Slots", waiter: Waiter, lease: CallLease | None) -> None:
         self._slots = slots
-        self._waiter = waiter
+        self.waiter = waiter
         self._lease = lease
         self._queued = False
         if lease is not None:
             if lease.lanes is None:
                 lease.lanes = []
             lease.lanes.append(self)
+            slots.callers[lease] = None
 
     def acquire_nowait(self) -> Slot | None:
         """Take the slot lent by the calling tool, or a free one; `None` where there is neither."""
@@ -134,13 +151,13 @@ class Lane:
     def offer(self, slot: Slot) -> bool:
         """Hand over a slot that was asked for, if it is still wanted (called by the slots)."""
         self.stop_waiting()
-        return self._waiter.slot_offered(slot)
+        return self.waiter.slot_offered(slot)
 
     def tell_stuck(self) -> None:
-        self._waiter.slots_stuck()
+        self.waiter.slots_stuck()
 
     def end_lease(self, error: CallEndedError) -> None:
-        self._waiter.lease_ended(error)
+        self.waiter.lease_ended(error)
 
     def stop_waiting(self) -> None:
         """Take back the asking for a slot, if there is one."""
@@ -153,8 +170,11 @@ class Lane:
     def close(self) -> None:
         """Stop waiting for good. Slots that the batch still holds have to be released on their own."""
         self.stop_waiting()
-        if self._lease is not None and self._lease.lanes is not None and self in self._lease.lanes:
-            self._lease.lanes.remove(self)
+        lease = self._lease
+        if lease is not None and lease.lanes is not None and self in lease.lanes:
+            lease.lanes.remove(self)
+            if not lease.lanes:
+                self._slots.callers.pop(lease, None)
 
 
 class Slots:
@@ -170,6 +190,9 @@ class Slots:
         self._queue: dict[Lane, None] = {}
         self._abandoned: dict[Slot, str] = {}
         self._blocked: Counter[Slot] = Counter()
+        self.caps = Caps(now)
+        self.callers: dict[CallLease, None] = {}
+        """The running calls that have batches of their own on this client."""
         self.stuck_since: float | None = None
         """When abandoned threads came to hold every slot with none back since; `None` where some do not."""
 
@@ -177,6 +200,11 @@ class Slots:
     def free(self) -> int:
         """How many slots nobody holds."""
         return len(self._free)
+
+    @property
+    def blocked(self) -> set[Slot]:
+        """The client's own slots that abandoned threads hold."""
+        return set(self._blocked)
 
     @property
     def abandoned(self) -> Iterable[str]:
@@ -236,6 +264,8 @@ class Slots:
     def reclaim(self, slot: Slot) -> None:
         """Take back the slot of an abandoned thread that has ended."""
         del self._abandoned[slot]
+        if slot.permit is not None:
+            slot.permit.cap.reclaim(slot.permit)
         root = slot.root
         self._blocked[root] -= 1
         if not self._blocked[root]:
@@ -246,12 +276,17 @@ class Slots:
     def _let_go(self, slot: Slot) -> None:
         slot.holders -= 1
         if not slot.holders:
+            slot.end_permit()
             self.release(slot)
 
     def _abandon(self, slot: Slot, tool: str) -> None:
         self._abandoned[slot] = tool
         self._blocked[slot.root] += 1
+        if slot.permit is not None:
+            slot.permit.cap.abandon(slot.permit, tool)
         if len(self._blocked) == self.total and self.stuck_since is None:
             self.stuck_since = self._now()
             for lane in tuple(self._queue):
                 lane.tell_stuck()
+        for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
+            lane.tell_stuck()
