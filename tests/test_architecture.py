@@ -18,7 +18,7 @@ MAX_LINES = 300
 FLOORS: list[list[str]] = [
     ["models", "_checks", "_redaction", "_retry_after"],
     ["_tools"],
-    ["catalogue", "execution.planner", "execution.outcomes", "client.history"],
+    ["catalogue", "execution.planner", "execution.outcomes", "execution.adaptive", "client.history"],
     ["execution", "_retry_policy"],
     ["toolbox", "providers", "mcp"],
     ["client"],

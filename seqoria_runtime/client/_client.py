@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from seqoria_runtime.execution.adaptive import AdaptiveLimit
 from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models import (
     AssistantMessage,
@@ -45,7 +46,7 @@ class AsyncAIClient(ClientTools):
         local_toolbox: Any = None,
         mcp_servers: Any = None,
         param_registry: Any = None,
-        max_concurrency: int | None = None,
+        max_concurrency: int | AdaptiveLimit | None = None,
         tool_timeout: float | None = None,
         allow_override: bool | None = None,
         blocked_tools: Iterable[str] | None = None,

@@ -92,6 +92,10 @@ class Batch:
         if self.gate is not None:
             self.gate.close()
 
+    def end(self) -> None:
+        """Take note that nothing of the batch will run any more."""
+        self.close_gate()
+
     def demand(self, starting: int) -> Demand:
         """What the batch has and wants now, of which `starting` calls have a slot but have not begun."""
         return Demand(len(self._running), starting, self.ready, self.gate)

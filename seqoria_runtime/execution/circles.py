@@ -18,7 +18,9 @@ def resolve(slots: Slots) -> None:
     if not any(demand.gate and demand.gate.waits_for for demand in demands):
         return
     stuck = _stuck(slots)
-    waiting = (lane.waiter.demand().gate for caller in stuck for lane in _lanes(caller))
+    # A permit is of no use where the slot is lent out: to a call that is stuck as well, or to a thread.
+    startable = [caller for caller in stuck if slots.free or not caller.lent]
+    waiting = (lane.waiter.demand().gate for caller in startable for lane in _lanes(caller))
     wanted = [(gate, cap) for gate in waiting if gate is not None for cap in gate.waits_for]
     for gate, cap in wanted:
         permit = _taken_over(cap, stuck)

@@ -80,7 +80,7 @@ class Scheduler:
                 await self._run_in_group()
         finally:
             self._lane.close()
-            self._batch.close_gate()
+            self._batch.end()
             if isinstance(self._stop, (KeyboardInterrupt, SystemExit)):
                 raise self._stop
         if self._stop is not None:

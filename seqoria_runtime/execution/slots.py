@@ -104,7 +104,7 @@ class Lane:
             if lease.lanes is None:
                 lease.lanes = []
             lease.lanes.append(self)
-            slots.callers[lease] = None
+            slots.add_caller(lease)
 
     def acquire_nowait(self) -> Slot | None:
         """Take the slot lent by the calling tool, or a free one; `None` where there is neither."""
@@ -211,6 +211,10 @@ class Slots:
         """The tools whose abandoned threads hold slots, one entry a thread."""
         return tuple(self._abandoned.values())
 
+    def add_caller(self, lease: CallLease) -> None:
+        """Take note that a running call has a batch of its own."""
+        self.callers[lease] = None
+
     def take_free(self) -> Slot | None:
         return self._free.pop() if self._free else None
 
@@ -271,6 +275,7 @@ class Slots:
         if not self._blocked[root]:
             del self._blocked[root]
             self.stuck_since = None
+        self.judge()
         self._let_go(slot)
 
     def _let_go(self, slot: Slot) -> None:
@@ -284,9 +289,15 @@ class Slots:
         self._blocked[slot.root] += 1
         if slot.permit is not None:
             slot.permit.cap.abandon(slot.permit, tool)
-        if len(self._blocked) == self.total and self.stuck_since is None:
+        self.judge()
+        for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
+            lane.tell_stuck()
+
+    def judge(self) -> None:
+        """See whether abandoned threads hold every slot now, and tell the lanes that wait."""
+        if len(self._blocked) < self.total:
+            self.stuck_since = None
+        elif self.stuck_since is None:
             self.stuck_since = self._now()
             for lane in tuple(self._queue):
                 lane.tell_stuck()
-        for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
-            lane.tell_stuck()

@@ -70,7 +70,11 @@ async def test_calls_that_wait_for_a_cap_hold_no_slot_and_block_no_other_call() 
 async def test_a_call_that_waits_for_a_cap_goes_before_later_ones_once_it_may_run() -> None:
     lab = Capped(a=1)
     lab.add("b")
-    calls = [request("a", tag="a1"), request("a", tag="a2"), *(request("b", tag="b") for _ in range(4))]
+    calls = [
+        request("a", tag="a1"),
+        request("a", tag="a2"),
+        *(request("b", seconds=1.5, tag="b") for _ in range(4)),
+    ]
     await lab.run(*calls, max_concurrency=2)
     assert lab.started == ["a1", "b", "a2", "b", "b", "b"]
 
