@@ -65,7 +65,7 @@ class Cap:
         self.out: set[Permit] = set()
         """The cap's own permits that somebody holds."""
         self.reserved: dict[Permit, CapWaiter] = {}
-        """Those of them for which a call has no slot yet, with the batches that they are for."""
+        """The permits, lent ones too, of calls without a slot yet, with the batches that they are for."""
         self._now = now
         self._queue: OrderedDict[CapWaiter, None] = OrderedDict()
         self._abandoned: dict[Permit, str] = {}

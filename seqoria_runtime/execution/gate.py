@@ -141,8 +141,7 @@ class Gate:
 
     def _reserve(self, call: int, permit: Permit) -> None:
         self._permits[call] = permit
-        if permit.lender is None:
-            permit.cap.reserved[permit] = self
+        permit.cap.reserved[permit] = self
 
     def _hold_back(self, call: int, cap: Cap) -> None:
         heappush(self._held.setdefault(cap, []), self._planner.rank(call))

@@ -208,6 +208,18 @@ async def test_a_nested_call_gets_the_permit_of_a_call_that_waits_for_the_slot_o
 
 
 @pytest.mark.clause("C49")
+async def test_a_lent_permit_goes_to_the_call_that_can_use_it_and_not_to_one_that_waits_for_a_slot() -> None:
+    lab = Capped(c=1)
+    lab.add_capped("a", None)
+    async with lab.client(max_concurrency=1) as lab.own:
+        inner = [nested("a", nested("c", tag="deep"), tag="a"), nested("c", tag="wide")]
+        with anyio.fail_after(20):
+            [outcome] = await lab.own.run_tool_calls([request("c", inner=inner)])
+        assert_idle(lab.own)
+    assert results([outcome]) == ["deep+wide"]
+
+
+@pytest.mark.clause("C49")
 async def test_a_nested_call_does_not_overtake_one_that_will_get_a_slot() -> None:
     lab = Capped(a=1)
     lab.add("work")
