@@ -22,7 +22,8 @@ FLOORS: list[list[str]] = [
     ["execution", "_retry_policy"],
     ["toolbox", "providers", "mcp"],
     ["client"],
-    ["testing", "bench", "observe"],
+    ["testing", "observe"],
+    ["tuning"],
     ["cli", "_pytest_plugin"],
 ]
 PURE_FLOORS = 3

@@ -13,6 +13,7 @@ from anyio.lowlevel import EventLoopToken
 
 from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.execution.adaptive import AdaptiveController, AdaptiveLimit, LimitChange
+from seqoria_runtime.execution.events import guarded
 from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
 from seqoria_runtime.execution.resizing import AdaptiveSlots
 from seqoria_runtime.execution.slots import Slots
@@ -94,7 +95,10 @@ class ClientLifecycle:
             abandoned_grace=settings.abandoned_grace,
             registry=settings.registry,
             allow_override=settings.allow_override,
-            listeners=(slots.note,) if isinstance(slots, AdaptiveSlots) else (),
+            listeners=(
+                *((slots.note,) if isinstance(slots, AdaptiveSlots) else ()),
+                *(guarded(observer, settings.logger) for observer in settings.observers),
+            ),
         )
         self._tools.refresh()
         if not settings.toolboxes and not self._servers.configs:

@@ -1,6 +1,6 @@
 """Owns the options of a client: what they are, their defaults, and the checks that they pass."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from logging import Logger
 from typing import Any, Self
@@ -8,6 +8,7 @@ from typing import Any, Self
 from seqoria_runtime import _checks
 from seqoria_runtime._retry_policy import RetryPolicy
 from seqoria_runtime.execution.adaptive import AdaptiveLimit
+from seqoria_runtime.execution.events import CallEvent
 from seqoria_runtime.execution.parameters import ParameterRegistry
 from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.mcp._config import configs_of
@@ -32,7 +33,8 @@ class ClientSettings:
     has its slot (`None`: no limit), `refresh_interval` re-reads the tool lists that often (0: never),
     `breaker_threshold` and `breaker_reset_after` are for each server, `abandoned_grace` is how long
     calls wait for threads that outlived their timeout (`None`: the tool timeout, or 30).
-    `system_prompt=None` is a built-in prompt, an empty one none.
+    `system_prompt=None` is a built-in prompt, an empty one none. `observers` are called with each
+    `CallEvent`, in the event loop's thread.
     """
 
     providers: Any = ()
@@ -50,12 +52,14 @@ class ClientSettings:
     abandoned_grace: float | None = None
     system_prompt: str | None = None
     logger: Logger | None = None
+    observers: Iterable[Callable[[CallEvent], object]] = ()
 
     def copy(self) -> Self:
         """The same settings, with containers of their own."""
         return replace(
             self,
             providers=_copied(self.providers),
+            observers=tuple(self.observers),
             mcp_servers=_copied(self.mcp_servers),
             local_toolbox=_copied(self.local_toolbox),
             retry_policy=_copied(self.retry_policy),
@@ -106,6 +110,7 @@ class CheckedSettings:
     logger: Logger
     breaker_threshold: int
     breaker_reset_after: float
+    observers: tuple[Callable[[CallEvent], object], ...]
 
 
 def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
@@ -132,6 +137,7 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
         logger=_logger(settings.logger, logger),
         breaker_threshold=_checks.positive_int("breaker_threshold", settings.breaker_threshold),
         breaker_reset_after=_checks.non_negative_seconds("breaker_reset_after", settings.breaker_reset_after),
+        observers=_observers(settings.observers),
     )
 
 
@@ -177,6 +183,16 @@ def _limit(value: Any) -> int | AdaptiveLimit:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"'max_concurrency' must be a positive integer or an AdaptiveLimit, not {value!r}")
     return value
+
+
+def _observers(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, Iterable):
+        raise TypeError(f"'observers' takes a collection of functions, not {type(value).__name__}")
+    observers = tuple(value)
+    for observer in observers:
+        if not callable(observer):
+            raise TypeError(f"'observers' takes functions, not {type(observer).__name__}")
+    return observers
 
 
 def _retry_policy(value: Any) -> RetryPolicy:

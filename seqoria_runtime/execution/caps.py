@@ -15,6 +15,10 @@ from seqoria_runtime._tools import ConcurrencyCap
 class CapWaiter(Protocol):
     """A batch's place at the caps, as a cap sees it."""
 
+    @property
+    def caller(self) -> object:
+        """The call that the batch was started by, or `None`; not the cap's business."""
+
     def lenders(self, cap: "Cap") -> "Iterable[Permit]":
         """The permits for this cap of the calls that the batch was started by, the nearest first."""
 

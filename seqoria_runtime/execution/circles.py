@@ -54,15 +54,21 @@ def _may_go_on(caller: CallLease, stuck: Collection[CallLease], slots: Slots) ->
 def _may_be_served(demand: Demand, stuck: Collection[CallLease], slots: Slots) -> bool:
     if demand.ready and _slot_may_come_free(stuck, slots):
         return True
-    held = {caller.slot.permit for caller in stuck}
     caps = () if demand.gate is None else demand.gate.waits_for
-    for permit in (permit for cap in caps for permit in cap.out):
-        if permit in permit.cap.reserved:
-            if _slot_may_come_free(stuck, slots):
-                return True
-        elif permit not in held:
-            return True
-    return False
+    return any(_may_come_free(permit, stuck, slots) for cap in caps for permit in cap.out)
+
+
+def _may_come_free(permit: Permit, stuck: Collection[CallLease], slots: Slots) -> bool:
+    """Whether all that hold this permit of a cap, or one that is lent from it, may go on."""
+    held = {caller.slot.permit.root for caller in stuck if caller.slot.permit is not None}
+    if permit in held:
+        return False
+    waiting = [waiter for reserved, waiter in permit.cap.reserved.items() if reserved.root is permit]
+    callers = (waiter.caller for waiter in waiting)
+    return all(
+        (caller is not None and caller not in stuck) or _slot_may_come_free(stuck, slots)
+        for caller in callers
+    )
 
 
 def _slot_may_come_free(stuck: Collection[CallLease], slots: Slots) -> bool:

@@ -6,6 +6,7 @@ Synchronous: it tells, and knows neither who listens nor what for.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from logging import Logger
 from typing import Any, Literal, TypeAlias
 
 from seqoria_runtime._tools import Tool
@@ -110,6 +111,18 @@ def new_batch(
     if not settings.listeners:
         return Batch(calls, catalogue, **options)
     return ObservedBatch(calls, catalogue, listeners=settings.listeners, now=settings.now, **options)
+
+
+def guarded(observer: Callable[[CallEvent], object], logger: Logger) -> Listener:
+    """A listener for an application's observer, whose failures are logged and do no other harm."""
+
+    def listen(event: CallEvent) -> None:
+        try:
+            observer(event)
+        except Exception:
+            logger.warning("An observer of tool calls failed", exc_info=True)
+
+    return listen
 
 
 def _kind_of(outcome: ToolCallOutcome) -> CallEventKind:

@@ -5,7 +5,7 @@ Synchronous: it holds calls back in the planner and lets them through. Knows not
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from .caps import Cap, Permit
 from .planner import Planner
@@ -24,10 +24,20 @@ class Demand(NamedTuple):
     gate: "Gate | None"
 
 
+class GateOptions(TypedDict):
+    """What a `Gate` has to know beside the calls."""
+
+    caller: object
+    lenders: Sequence[Permit]
+    on_ready: Callable[[], None]
+    on_stuck: Callable[[], None]
+
+
 class Gate:
     """The capped calls of one batch; the others pass. `caps` holds the caps of calls by position.
 
-    `callers` gives the permits of the calls that the batch was started by, the nearest first.
+    `caller` is the call that the batch was started by, if any, and `lenders` are the permits of that and
+    of those around it, the nearest first.
     `on_ready` is called when a call that was held back has become ready, `on_stuck` when abandoned
     threads hold all permits of a cap that a call waits for.
     """
@@ -37,13 +47,15 @@ class Gate:
         planner: Planner,
         caps: Mapping[int, Cap],
         *,
-        callers: Sequence[Permit],
+        caller: object,
+        lenders: Sequence[Permit],
         on_ready: Callable[[], None],
         on_stuck: Callable[[], None],
     ) -> None:
         self._planner = planner
         self._caps = caps
-        self._callers = callers
+        self.caller = caller
+        self._lenders = lenders
         self._on_ready = on_ready
         self._on_stuck = on_stuck
         self._held: dict[Cap, list[tuple[int, int]]] = {}
@@ -81,7 +93,7 @@ class Gate:
             permit.cap.give_back(permit)
 
     def lenders(self, cap: Cap) -> Iterable[Permit]:
-        return (permit for permit in self._callers if permit.cap is cap)
+        return (permit for permit in self._lenders if permit.cap is cap)
 
     def granted(self, permit: Permit) -> bool:
         held = self._held.get(permit.cap)

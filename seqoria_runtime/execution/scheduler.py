@@ -150,14 +150,13 @@ class Scheduler:
 
     def _open_gate(self) -> None:
         slots = self._settings.slots
-        callers = tuple(circles.permits_of(self._lender, slots))
-        self._batch.open_gate(slots.caps, callers, on_ready=self._expand, on_stuck=self.slots_stuck)
-
-    def _end_permit(self, slot: Slot) -> None:
-        # The worker will itself take a call that may start now.
-        self._starting += 1
-        slot.end_permit()
-        self._starting -= 1
+        self._batch.open_gate(
+            slots.caps,
+            caller=self._lender,
+            lenders=tuple(circles.permits_of(self._lender, slots)),
+            on_ready=self._expand,
+            on_stuck=self.slots_stuck,
+        )
 
     def _resolve_circles(self) -> None:
         if self._lender is not None:
@@ -275,7 +274,9 @@ class Scheduler:
     def _must_pass_on(self, slot: Slot | None) -> TypeGuard[Slot]:
         """Whether the slot of a call that has ended is another batch's now; its permit goes in any case."""
         if slot is not None and slot.permit is not None:
-            self._end_permit(slot)
+            self._starting += 1  # the worker will itself take a call that may start now
+            slot.end_permit()
+            self._starting -= 1
         return slot is not None and self._batch.ready > 0 and not self._over and not self._lane.keep(slot)
 
 
