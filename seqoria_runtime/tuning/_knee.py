@@ -18,6 +18,7 @@ from ._statistics import Spread
 _NEARLY_ALL = 0.9
 _STILL_RISING = 0.85
 _MOST_NEW_LIMITS = 7
+_CALLS_A_SLOT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,14 @@ class Capacity:
 
     `slowdown` is how many times its latency without load a call takes. `work` is how many calls'
     worth of progress is made at once: the relative capacity of Gunther's Universal Scalability Law. It
-    is the calls in flight over the slowdown, times the share of calls that gave a result.
+    is the calls in flight over the slowdown, times the share of calls that gave a result. With few
+    `calls_a_slot` most of a run is its begin and its end, and both figures are uncertain.
     """
 
     limit: int
     slowdown: Spread
     work: Spread
+    calls_a_slot: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +58,25 @@ def capacities(runs: Iterable[Run]) -> list[Capacity]:
         by_repetition[run.repetition][run.limit] = run
     slowdowns: dict[int, list[float]] = defaultdict(list)
     work: dict[int, list[float]] = defaultdict(list)
+    calls: dict[int, int] = {}
     for measured in by_repetition.values():
         base = measured[min(measured)]
         for limit, run in measured.items():
             slower = _slowdown(base, run)
             slowdowns[limit].append(slower)
             work[limit].append(run.in_flight / slower * _share_of_results(run))
-    return [Capacity(limit, Spread.of(slowdowns[limit]), Spread.of(work[limit])) for limit in sorted(work)]
+            calls[limit] = min(calls.get(limit, len(run.calls)), len(run.calls))
+    return [
+        Capacity(limit, Spread.of(slowdowns[limit]), Spread.of(work[limit]), calls[limit] / limit)
+        for limit in sorted(work)
+    ]
 
 
 def knee(measured: Sequence[Capacity]) -> Knee:
     """The limit to recommend; `measured` is in the order of the limits, and not empty."""
-    best = max(measured, key=lambda one: one.work.median)
-    last = measured[-1]
+    certain = _certain(measured)
+    last, first = certain[-1], _first_nearly_best(certain)
+    best = max((one for one in certain if one.limit <= 2 * first.limit), key=lambda one: one.work.median)
     saturated = best.work.median < _STILL_RISING * last.limit
     limit = max(1, round(best.work.median)) if saturated else best.limit
     return Knee(min(limit, last.limit), best.work.median, best.limit, saturated)
@@ -75,13 +84,23 @@ def knee(measured: Sequence[Capacity]) -> Knee:
 
 def finer_limits(measured: Sequence[Capacity]) -> list[int]:
     """The limits between those measured that would tell more exactly where the knee is."""
-    most = max(one.work.median for one in measured)
-    first = next(place for place, one in enumerate(measured) if one.work.median >= _NEARLY_ALL * most)
+    first = measured.index(_first_nearly_best(_certain(measured)))
     low = measured[max(first - 1, 0)].limit
     high = measured[min(first + 1, len(measured) - 1)].limit
     known = {one.limit for one in measured}
     steps = (low * (high / low) ** (step / (_MOST_NEW_LIMITS + 1)) for step in range(1, _MOST_NEW_LIMITS + 1))
     return sorted({round(step) for step in steps} - known)
+
+
+def _certain(measured: Sequence[Capacity]) -> Sequence[Capacity]:
+    """Those measured with enough calls, or all where these are not enough to compare."""
+    enough = [one for one in measured if one.calls_a_slot >= _CALLS_A_SLOT]
+    return enough if len(enough) > 1 else measured
+
+
+def _first_nearly_best(measured: Sequence[Capacity]) -> Capacity:
+    most = max(one.work.median for one in measured)
+    return next(one for one in measured if one.work.median >= _NEARLY_ALL * most)
 
 
 def _slowdown(base: Run, run: Run) -> float:

@@ -54,15 +54,22 @@ async def measure_limits(
 
 
 async def measure_adaptive(
-    workload: Workload, limit: AdaptiveLimit, *, tool_timeout: float | None = None
+    workload: Workload,
+    limit: AdaptiveLimit,
+    *,
+    repetitions: int = 1,
+    tool_timeout: float | None = None,
 ) -> tuple[LimitChange, ...]:
-    """Run a workload once under an adaptive limit; how that changed, in seconds from the run's begin."""
+    """Run a workload under an adaptive limit, again and again; how that changed, in seconds from the begin.
+
+    A cancelled caller finds every asynchronous call ended.
+    """
     began = anyio.current_time()
     async with workload.open(0) as load:
         notes = _Notes(load)
-        client = _client(load, limit, tool_timeout, notes)
-        async with client:
-            await _run_batches(client, load, notes.requests)
+        async with _client(load, limit, tool_timeout, notes) as client:
+            for _ in range(repetitions):
+                await _run_batches(client, load, notes.requests)
         history = client.limit_history()
     return tuple(LimitChange(time - began, value) for time, value in history)
 

@@ -62,13 +62,14 @@ class LimitReport:
     @property
     def reason(self) -> str:
         """Why this limit, in two sentences."""
-        least, most = self.rows[0].limit, self.rows[-1].limit
+        least = self.rows[0].limit
         if len(self.rows) == 1:
-            return f"Only the limit {most} was measured, so there is nothing to compare it with."
+            return f"Only the limit {least} was measured, so there is nothing to compare it with."
         if not self.knee.saturated:
             return (
-                f"More calls at once got more done up to the highest limit that was tried, {most}: the knee "
-                "lies above it. Measure higher limits, with more calls."
+                f"More calls at once got more done up to the limit {self.knee.best_limit}, the highest one that "
+                "was tried with at least five calls for each slot: the knee lies above it. Measure higher "
+                "limits, with more calls."
             )
         return (
             f"The tools do the work of at most {self.knee.most_work:.1f} calls at once (under the limit "
