@@ -67,9 +67,9 @@ class LimitReport:
             return f"Only the limit {least} was measured, so there is nothing to compare it with."
         if not self.knee.saturated:
             return (
-                f"More calls at once got more done up to the limit {self.knee.best_limit}, the highest one that "
-                "was tried with at least five calls for each slot: the knee lies above it. Measure higher "
-                "limits, with more calls."
+                f"More calls at once got more done up to the limit {self.knee.best_limit}, the highest one "
+                "that was tried with at least five calls for each slot: the knee lies above it. Measure "
+                "higher limits, with more calls."
             )
         return (
             f"The tools do the work of at most {self.knee.most_work:.1f} calls at once (under the limit "

@@ -175,7 +175,7 @@ def test_whatever_comes_the_limit_stays_in_its_bounds_and_the_history_tells_it(
     [
         (lambda: AdaptiveLimit(0, 5), "'min' must be a positive integer, not 0"),
         (lambda: AdaptiveLimit(True, 5), "'min' must be a positive integer, not True"),
-        (lambda: AdaptiveLimit(1, 2.5), "'max' must be a positive integer, not 2.5"),
+        (lambda: AdaptiveLimit(1, 2.5), "'max' must be a positive integer, not 2.5"),  # type: ignore[arg-type]
         (lambda: AdaptiveLimit(6, 5), "'min' must be at most 'max', 5, not 6"),
         (lambda: AdaptiveLimit(window=0), "'window' must be a positive integer, not 0"),
         (lambda: AdaptiveLimit(tolerance=0.5), "'tolerance' must be a number from 1 on, not 0.5"),

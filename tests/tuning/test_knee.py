@@ -26,7 +26,7 @@ RESOURCES = [
 
 async def recommend(spec: ResourceSpec, durations: str, seed: int, calls: int = 300) -> LimitReport:
     workload = SyntheticWorkload(Durations.parse(durations), spec, calls=calls, seed=seed)
-    return await measure_limits(workload, limits=(1, 2, 4, 8, 16, 32, 64), repetitions=1)
+    return await measure_limits(workload, limits=(1, 4, 8, 16, 32, 64), repetitions=1)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
