@@ -31,17 +31,14 @@ class Waiter(Protocol):
 
 
 class Slot:
-    """The right to run one call. `lender` is the call whose slot it is, or `None` for the client's own.
-
-    `permit` is what the call in it holds under its tool's cap.
-    """
+    """The right to run one call. `lender` is the call whose slot it is, or `None` for the client's own."""
 
     __slots__ = ("holders", "lender", "permit")
 
     def __init__(self, lender: "CallLease | None" = None) -> None:
         self.lender = lender
         self.holders = 1
-        self.permit: Permit | None = None
+        self.permit: Permit | None = None  # what the call in this slot holds under its tool's cap
 
     def end_permit(self) -> None:
         """Give back what the call that ran in this slot held under its tool's cap."""
