@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import AsyncAIClient, ClientSettings, ClientStats
+    from .client import AdaptiveLimit, AsyncAIClient, ClientSettings, ClientStats
     from .client.parameters import ParameterRegistry
     from .toolbox import HIDDEN, LocalToolbox
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HIDDEN",
+    "AdaptiveLimit",
     "AsyncAIClient",
     "ClientSettings",
     "ClientStats",
@@ -26,6 +27,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     homes = {
         "HIDDEN": "toolbox",
+        "AdaptiveLimit": "client",
         "AsyncAIClient": "client",
         "ClientSettings": "client",
         "ClientStats": "client",

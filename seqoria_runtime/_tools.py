@@ -18,6 +18,17 @@ class HiddenParameter:
     required: bool
 
 
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class ConcurrencyCap:
+    """At most `limit` calls at once, in one client, of all tools that have this very object as their cap.
+
+    `name` says what is capped: `tool 'x'` or `server 'y'`.
+    """
+
+    name: str
+    limit: int
+
+
 class ToolFailure(Exception):
     """Raised by a tool's adapter to settle the call as an error of a certain kind.
 
@@ -56,6 +67,10 @@ class Tool(Protocol):
     @property
     def timeout(self) -> float | None:
         """Seconds for one call; `None` leaves it to the client."""
+
+    @property
+    def cap(self) -> ConcurrencyCap | None:
+        """What limits its calls beside the client's own limit."""
 
     @property
     def blocking(self) -> bool:

@@ -19,11 +19,12 @@ FLOORS: list[list[str]] = [
     ["_checks", "_redaction", "_retry_after"],
     ["models"],
     ["_tools"],
-    ["catalogue", "execution.planner", "execution.outcomes", "client.history"],
+    ["catalogue", "execution.planner", "execution.outcomes", "execution.adaptive", "client.history"],
     ["execution", "_retry_policy"],
     ["toolbox", "providers", "mcp"],
     ["client"],
-    ["testing", "bench", "observe"],
+    ["testing", "observe"],
+    ["tuning"],
     ["cli", "_pytest_plugin"],
 ]
 PURE_FLOORS = 4

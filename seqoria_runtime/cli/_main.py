@@ -9,12 +9,13 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 from ._command import INTERRUPTED, OUTPUT_CLOSED, WRONG_USE, Command, CommandError
+from .bench import BENCH
 from .chat import CHAT
 from .check import CHECK
 from .demo import DEMO
 
 PROGRAM = "seqoria-runtime"
-COMMANDS: Sequence[Command] = (DEMO, CHAT, CHECK)
+COMMANDS: Sequence[Command] = (DEMO, CHAT, CHECK, BENCH)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,10 +1,12 @@
 """Owns `AsyncAIClient`: the checks of each call, and what the client is made of while it is open."""
 
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from seqoria_runtime.execution.adaptive import AdaptiveLimit
+from seqoria_runtime.execution.events import CallEvent
 from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models import (
     AssistantMessage,
@@ -45,7 +47,7 @@ class AsyncAIClient(ClientTools):
         local_toolbox: Any = None,
         mcp_servers: Any = None,
         param_registry: Any = None,
-        max_concurrency: int | None = None,
+        max_concurrency: int | AdaptiveLimit | None = None,
         tool_timeout: float | None = None,
         allow_override: bool | None = None,
         blocked_tools: Iterable[str] | None = None,
@@ -57,6 +59,7 @@ class AsyncAIClient(ClientTools):
         system_prompt: str | None = None,
         settings: ClientSettings | None = None,
         logger: logging.Logger | None = None,
+        observers: Iterable[Callable[[CallEvent], object]] | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name in _OPTIONS and value is not None}
         if settings is not None and not isinstance(settings, ClientSettings):

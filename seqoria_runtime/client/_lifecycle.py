@@ -3,6 +3,7 @@
 Knows nothing of turns or calls: `AsyncAIClient` adds them.
 """
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -10,7 +11,11 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken
 
+from seqoria_runtime.catalogue import Catalogue
+from seqoria_runtime.execution.adaptive import AdaptiveController, AdaptiveLimit, LimitChange
+from seqoria_runtime.execution.events import guarded
 from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
+from seqoria_runtime.execution.resizing import AdaptiveSlots
 from seqoria_runtime.execution.slots import Slots
 from seqoria_runtime.models.errors import ClientStateError
 
@@ -81,14 +86,19 @@ class ClientLifecycle:
         # An asyncio loop's own clock is what anyio's function would look up at every call.
         clock = getattr(root.token.native_token, "time", anyio.current_time)
         if self._slots is None or self._slots[0] != root.token:
-            self._slots = (root.token, Slots(settings.max_concurrency, clock))
+            self._slots = (root.token, _slots(settings.max_concurrency, clock))
+        slots = self._slots[1]
         execution = ExecutionSettings(
-            slots=self._slots[1],
+            slots=slots,
             now=clock,
             tool_timeout=settings.tool_timeout,
             abandoned_grace=settings.abandoned_grace,
             registry=settings.registry,
             allow_override=settings.allow_override,
+            listeners=(
+                *((slots.note,) if isinstance(slots, AdaptiveSlots) else ()),
+                *(guarded(observer, settings.logger) for observer in settings.observers),
+            ),
         )
         self._tools.refresh()
         if not settings.toolboxes and not self._servers.configs:
@@ -119,12 +129,26 @@ class ClientLifecycle:
 
     def stats(self) -> ClientStats:
         """How many tool calls run, wait and are abandoned, by tool, and the limits. Awaits nothing."""
+        limit = self._settings.max_concurrency
+        slots = self._slots[1] if self._slots is not None else None
         return count(
             self._session.batches if self._session is not None else (),
-            self._slots[1] if self._slots is not None else None,
-            limit=self._settings.max_concurrency,
+            self._tools.catalogue if self._session is not None else Catalogue(),
+            slots,
+            limit=slots.total if slots is not None else limit if isinstance(limit, int) else limit.min,
             timeout=self._settings.tool_timeout,
         )
+
+    def limit_history(self) -> tuple[LimitChange, ...]:
+        """How an `AdaptiveLimit` has changed, the present limit last; empty for a limit that is fixed."""
+        slots = self._slots[1] if self._slots is not None else None
+        return slots.controller.history if isinstance(slots, AdaptiveSlots) else ()
+
+
+def _slots(limit: int | AdaptiveLimit, clock: Callable[[], float]) -> Slots:
+    if isinstance(limit, AdaptiveLimit):
+        return AdaptiveSlots(AdaptiveController(limit, clock()), clock)
+    return Slots(limit, clock)
 
 
 def _refuse_in_own_call(session: Session) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.execution.batch import Batch
 from seqoria_runtime.execution.channel import Channel
+from seqoria_runtime.execution.events import new_batch
 from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
 from seqoria_runtime.execution.hosting import HostedWork
 from seqoria_runtime.execution.scheduler import Scheduler
@@ -151,7 +152,7 @@ class Session:
         execution = self._execution
         if direct:
             execution = replace(execution, registry=None, allow_override=False)
-        batch = Batch(calls, self._catalogue(), allow_override=execution.allow_override)
+        batch = new_batch(calls, self._catalogue(), execution)
         scheduler = Scheduler(
             batch, execution, variables=copy_context(), context=context, caller=current_lease.get()
         )
@@ -173,10 +174,10 @@ class Session:
         caller = current_lease.get()
 
         async def run(channel: Channel[tuple[ToolCallRequest, ToolCallOutcome]]) -> None:
-            batch = Batch(
+            batch = new_batch(
                 calls,
                 self._catalogue(),
-                allow_override=self._execution.allow_override,
+                self._execution,
                 on_settled=lambda request, outcome: channel.send_nowait((request, outcome)),
             )
             scheduler = Scheduler(

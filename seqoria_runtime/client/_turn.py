@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.execution.batch import Batch
 from seqoria_runtime.execution.channel import Channel
+from seqoria_runtime.execution.events import new_batch
 from seqoria_runtime.execution.executor import ExecutionSettings
 from seqoria_runtime.execution.scheduler import Scheduler
 from seqoria_runtime.execution.slots import CallLease
@@ -130,10 +131,10 @@ class Turn:
         self, response: ToolCallRequestList, catalogue: Catalogue, channel: Channel[TurnEvent]
     ) -> None:
         calls = response.tool_calls
-        batch = Batch(
+        batch = new_batch(
             calls,
             catalogue,
-            allow_override=self._services.execution.allow_override,
+            self._services.execution,
             on_settled=partial(_tell, channel) if self._options.tool_events else None,
             on_progress=partial(_tell_progress, channel) if self._options.tool_events else None,
         )

@@ -1,12 +1,14 @@
 """Owns the options of a client: what they are, their defaults, and the checks that they pass."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from logging import Logger
 from typing import Any, Self
 
 from seqoria_runtime import _checks
 from seqoria_runtime._retry_policy import RetryPolicy
+from seqoria_runtime.execution.adaptive import AdaptiveLimit
+from seqoria_runtime.execution.events import CallEvent
 from seqoria_runtime.execution.parameters import ParameterRegistry
 from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.mcp._config import configs_of
@@ -27,18 +29,19 @@ class ClientSettings:
     """The options of an `AsyncAIClient`, to be kept and shared; an explicit argument beats them.
 
     Times are seconds. `max_concurrency` limits the tool calls that run at once over all turns
-    (`None`: 16), `tool_timeout` is for one call from the moment it has its slot (`None`: no limit),
-    `refresh_interval` re-reads the tool lists that often (0: never), `breaker_threshold` and
-    `breaker_reset_after` are for each server, `abandoned_grace` is how long calls wait for threads
-    that outlived their timeout (`None`: the tool timeout, or 30). `system_prompt=None` is a built-in
-    prompt, an empty one none.
+    (`None`: 16; an `AdaptiveLimit` finds the limit), `tool_timeout` is for one call from the moment it
+    has its slot (`None`: no limit), `refresh_interval` re-reads the tool lists that often (0: never),
+    `breaker_threshold` and `breaker_reset_after` are for each server, `abandoned_grace` is how long
+    calls wait for threads that outlived their timeout (`None`: the tool timeout, or 30).
+    `system_prompt=None` is a built-in prompt, an empty one none. `observers` are called with each
+    `CallEvent`, in the event loop's thread.
     """
 
     providers: Any = ()
     local_toolbox: Any = None
     mcp_servers: Any = None
     param_registry: Any = None
-    max_concurrency: int | None = None
+    max_concurrency: int | AdaptiveLimit | None = None
     tool_timeout: float | None = None
     allow_override: bool = False
     blocked_tools: Iterable[str] = ()
@@ -49,12 +52,14 @@ class ClientSettings:
     abandoned_grace: float | None = None
     system_prompt: str | None = None
     logger: Logger | None = None
+    observers: Iterable[Callable[[CallEvent], object]] = ()
 
     def copy(self) -> Self:
         """The same settings, with containers of their own."""
         return replace(
             self,
             providers=_copied(self.providers),
+            observers=tuple(self.observers),
             mcp_servers=_copied(self.mcp_servers),
             local_toolbox=_copied(self.local_toolbox),
             retry_policy=_copied(self.retry_policy),
@@ -93,7 +98,7 @@ class CheckedSettings:
     providers: tuple[AsyncBaseProvider, ...]
     toolboxes: tuple[LocalToolbox, ...]
     registry: ParameterRegistry | None
-    max_concurrency: int
+    max_concurrency: int | AdaptiveLimit
     tool_timeout: float | None
     allow_override: bool
     blocked_tools: frozenset[str]
@@ -105,6 +110,7 @@ class CheckedSettings:
     logger: Logger
     breaker_threshold: int
     breaker_reset_after: float
+    observers: tuple[Callable[[CallEvent], object], ...]
 
 
 def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
@@ -115,14 +121,11 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
     grace = timeout if timeout is not None else DEFAULT_ABANDONED_GRACE
     if settings.abandoned_grace is not None:
         grace = _checks.non_negative_seconds("abandoned_grace", settings.abandoned_grace)
-    limit = DEFAULT_MAX_CONCURRENCY
-    if settings.max_concurrency is not None:
-        limit = _checks.positive_int("max_concurrency", settings.max_concurrency)
     return CheckedSettings(
         providers=_providers(settings.providers),
         toolboxes=_toolboxes(settings.local_toolbox),
         registry=_registry(settings.param_registry),
-        max_concurrency=limit,
+        max_concurrency=_limit(settings.max_concurrency),
         tool_timeout=timeout,
         allow_override=_checks.boolean("allow_override", settings.allow_override),
         blocked_tools=_checks.names("blocked_tools", settings.blocked_tools),
@@ -134,6 +137,7 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
         logger=_logger(settings.logger, logger),
         breaker_threshold=_checks.positive_int("breaker_threshold", settings.breaker_threshold),
         breaker_reset_after=_checks.non_negative_seconds("breaker_reset_after", settings.breaker_reset_after),
+        observers=_observers(settings.observers),
     )
 
 
@@ -169,6 +173,26 @@ def _registry(value: Any) -> ParameterRegistry | None:
         except (TypeError, ValueError) as error:
             raise type(error)(f"'param_registry': {error}") from None
     raise TypeError(f"'param_registry' takes a ParameterRegistry or a mapping, not {type(value).__name__}")
+
+
+def _limit(value: Any) -> int | AdaptiveLimit:
+    if value is None:
+        return DEFAULT_MAX_CONCURRENCY
+    if isinstance(value, AdaptiveLimit):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"'max_concurrency' must be a positive integer or an AdaptiveLimit, not {value!r}")
+    return value
+
+
+def _observers(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, Iterable):
+        raise TypeError(f"'observers' takes a collection of functions, not {type(value).__name__}")
+    observers = tuple(value)
+    for observer in observers:
+        if not callable(observer):
+            raise TypeError(f"'observers' takes functions, not {type(observer).__name__}")
+    return observers
 
 
 def _retry_policy(value: Any) -> RetryPolicy:

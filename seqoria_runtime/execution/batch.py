@@ -4,7 +4,7 @@ Synchronous: it decides, its scheduler does. Knows nothing of tasks, slots or ti
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from seqoria_runtime._tools import Tool, ToolFailure
 from seqoria_runtime.catalogue import Catalogue
@@ -17,6 +17,8 @@ from seqoria_runtime.models import (
 )
 
 from . import outcomes
+from .caps import Cap, Caps, Permit
+from .gate import Demand, Gate, GateOptions
 from .planner import PlannedCall, Planner, SkippedCall
 
 
@@ -45,6 +47,9 @@ class Batch:
         self._tools: list[Tool | None] = []
         self._prepared: list[Any] = [None] * len(calls)
         self._running: dict[int, None] = {}
+        self.capped = False
+        """Whether any tool of these calls has a limit of its own."""
+        self.gate: Gate | None = None
         planned: dict[str, PlannedCall] = {}
         self._planner = Planner([self._look_up(planned, request) for request in calls])
         self.unsettled = len(calls)
@@ -69,8 +74,27 @@ class Batch:
         """How many calls wait for nothing but a slot."""
         return self._planner.ready
 
-    def start(self) -> tuple[int, ToolCallRequest, Tool, Any] | None:
-        """Start the ready call that goes first: give its position, request, tool and checked arguments."""
+    def open_gate(self, caps: Caps, **options: Unpack[GateOptions]) -> None:
+        """Hold calls back, from now on, until the limits of their own let them run; see `Gate`."""
+        capped = ((call, tool.cap) for call, tool in enumerate(self._tools) if tool is not None)
+        states = {call: caps.of(cap) for call, cap in capped if cap is not None}
+        self.gate = Gate(self._planner, states, **options)
+
+    def close_gate(self) -> None:
+        """Let no call with a limit of its own pass any more."""
+        if self.gate is not None:
+            self.gate.close()
+
+    def end(self) -> None:
+        """Take note that nothing of the batch will run any more."""
+        self.close_gate()
+
+    def demand(self, starting: int) -> Demand:
+        """What the batch has and wants now, of which `starting` calls have a slot but have not begun."""
+        return Demand(len(self._running), starting, self.ready, self.gate)
+
+    def start(self) -> tuple[int, ToolCallRequest, Tool, Any, Permit | None] | None:
+        """Start the ready call that goes first: give its position, request, tool, arguments and permit."""
         call = self._planner.take()
         if call is None:
             return None
@@ -79,7 +103,8 @@ class Batch:
         self._running[call] = None
         self.begun = True
         prepared, self._prepared[call] = self._prepared[call], None
-        return call, self._calls[call], tool, prepared
+        permit = self.gate.take(call) if self.gate is not None else None
+        return call, self._calls[call], tool, prepared, permit
 
     def settle(self, call: int, outcome: ToolCallOutcome) -> None:
         """Record a call's outcome, and skip the calls that cannot run because of it."""
@@ -96,6 +121,11 @@ class Batch:
     def refuse_ready(self, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
         """Settle every call that is ready now as the error that `refuse` makes for it."""
         while (call := self._planner.take()) is not None:
+            self.settle(call, refuse(self._calls[call]))
+
+    def refuse_held(self, cap: Cap, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
+        """Settle every call that waits for this cap as the error that `refuse` makes for it."""
+        for call in () if self.gate is None else self.gate.give_up(cap):
             self.settle(call, refuse(self._calls[call]))
 
     def outcomes_so_far(self) -> list[ToolCallOutcome]:
@@ -120,6 +150,7 @@ class Batch:
         self._tools.append(None if entry is None else entry.tool)
         planned = known.get(request.name)
         if planned is None:
+            self.capped |= entry is not None and entry.tool.cap is not None
             planned = known[request.name] = (
                 PlannedCall((request.name,))
                 if entry is None

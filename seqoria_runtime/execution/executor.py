@@ -30,7 +30,10 @@ current_lease: ContextVar[CallLease | None] = ContextVar("current_lease", defaul
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSettings:
-    """What all calls of a client have in common. Times are seconds; `now` is the event loop's clock."""
+    """What all calls of a client have in common. Times are seconds; `now` is the event loop's clock.
+
+    `listeners` are told of each `CallEvent`.
+    """
 
     slots: Slots
     now: Callable[[], float]
@@ -38,6 +41,7 @@ class ExecutionSettings:
     abandoned_grace: float = 30.0
     registry: ParameterRegistry | None = None
     allow_override: bool = False
+    listeners: tuple[Callable[[Any], None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,11 +136,15 @@ def cancelled_while_running(request: ToolCallRequest) -> ToolCallError:
     )
 
 
-def unavailable(request: ToolCallRequest, seconds: float, holders: Iterable[str]) -> ToolCallError:
+def unavailable(
+    request: ToolCallRequest, seconds: float, holders: Iterable[str], *, limit: int | None = None
+) -> ToolCallError:
+    """A call that found no slot, or no place under the `limit` of its tool or server."""
     names = ", ".join(sorted(set(holders)))
+    place = "slot" if limit is None else f"place under its limit of {limit}"
     return error(
         request,
         "unavailable",
-        f"Tool {request.name!r} failed: no slot came free in {seconds:g}s, since threads of timed-out or "
+        f"Tool {request.name!r} failed: no {place} came free in {seconds:g}s, since threads of timed-out or "
         f"cancelled calls still hold all of them: {bounded(names, _MAX_LISTED_CHARS)}",
     )

@@ -4,7 +4,7 @@ Knows names and positions only: nothing of tools, slots, tasks or time.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -50,7 +50,7 @@ class Planner:
     A call is ready once all requested calls of every name that it depends on have settled and
     at least one call of each of these names has succeeded. A name that was not requested is not
     waited for. Calls on or behind a cycle are never ready: `cyclic` lists them, settled from the start.
-    `ready` counts the calls that `take` would give.
+    `ready` counts the calls that `take` would give; a gate may hold some of them back.
     """
 
     def __init__(self, calls: Sequence[PlannedCall]) -> None:
@@ -61,6 +61,7 @@ class Planner:
         self._waits: dict[int, list[_Prerequisite]] = {}
         self._blockers: dict[int, int] = {}
         self._height: list[int] = []
+        self._admit: Callable[[int], bool] | None = None
         self.ready = 0
         self.cyclic: frozenset[int] = frozenset()
         if any(call.depends_on for call in calls):
@@ -85,6 +86,39 @@ class Planner:
                 self.ready -= 1
                 return call
         return None
+
+    def hold_back(self, admit: Callable[[int], bool]) -> None:
+        """From now on, let a call that becomes ready, or is so already, pass only if `admit` says so.
+
+        It is asked in the order in which `take` would give the calls.
+        """
+        calls = []
+        while (call := self.take()) is not None:
+            calls.append(call)
+        self._admit = admit
+        if self._order is not None:
+            self._order = None
+            self._height = [0] * len(self._state)
+        for call in calls:
+            self._release(call)
+
+    def hold(self, call: int) -> None:
+        """Take back a call that is ready; it waits for `let_through`."""
+        self._state[call] = _BLOCKED
+        self.ready -= 1
+
+    def let_through(self, call: int) -> None:
+        """Make a call ready that was held back."""
+        self._state[call] = _READY
+        self.ready += 1
+        if self._order is not None:
+            self._order.append(call)
+        else:
+            heappush(self._heap, (-self._height[call], call))
+
+    def rank(self, call: int) -> tuple[int, int]:
+        """Where a call stands in the order, while calls are held back; the smaller one goes first."""
+        return -self._height[call], call
 
     def settle(self, call: int, *, ok: bool) -> Sequence[SkippedCall]:
         """Record how a call ended; give the calls that are skipped because of it, in order.
@@ -183,12 +217,10 @@ class Planner:
         return order
 
     def _release(self, call: int) -> None:
-        self._state[call] = _READY
-        self.ready += 1
-        if self._order is not None:
-            self._order.append(call)
+        if self._admit is not None and not self._admit(call):
+            self._state[call] = _BLOCKED
         else:
-            heappush(self._heap, (-self._height[call], call))
+            self.let_through(call)
 
     def _mark_settled(self, call: int) -> None:
         if self._state[call] == _READY:

@@ -18,9 +18,10 @@ from anyio.lowlevel import checkpoint
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome
 from seqoria_runtime.models.errors import CallEndedError
 
-from . import outcomes
+from . import circles, patience
 from .batch import Batch
 from .executor import CallRunner, ExecutionSettings
+from .gate import Demand
 from .slots import CallLease, Lane, Slot
 
 _CALLS_PER_CHECKPOINT = 64
@@ -47,7 +48,8 @@ class Scheduler:
         self._variables = variables
         self._context = context
         self._caller = caller
-        self._lane = Lane(settings.slots, self, _lender(caller, settings))
+        self._lender = circles.nearest(caller, settings.slots)
+        self._lane = Lane(settings.slots, self, self._lender)
         self._group: TaskGroup | None = None
         self._scope: CancelScope | None = None
         self._news = Event()
@@ -70,12 +72,15 @@ class Scheduler:
             if self._caller is not None:
                 self._caller.require_live()
             self._batch.settle_refused()
+            if self._batch.capped:
+                self._open_gate()
             if self._batch.unsettled == 0:
                 await checkpoint()
             elif self._batch.unsettled > 1 or not await self._run_alone():
                 await self._run_in_group()
         finally:
             self._lane.close()
+            self._batch.end()
             if isinstance(self._stop, (KeyboardInterrupt, SystemExit)):
                 raise self._stop
         if self._stop is not None:
@@ -89,6 +94,9 @@ class Scheduler:
             self._start_no_more()
             if self._scope is not None:
                 self._scope.cancel()
+
+    def demand(self) -> Demand:
+        return self._batch.demand(self._starting)
 
     def slot_offered(self, slot: Slot) -> bool:
         if self._group is None or self._over or self._batch.ready <= self._starting:
@@ -119,7 +127,7 @@ class Scheduler:
             if self._stop is not None:
                 group.cancel_scope.cancel()
             try:
-                slot = self._lane.acquire_nowait()
+                slot = self._lane.acquire_nowait() if self._batch.ready else None
                 if slot is not None:
                     await self._work(slot)
                 self._expand()
@@ -131,16 +139,28 @@ class Scheduler:
 
     async def _wait_for_news(self) -> None:
         """Wait until all has settled or been stopped, or calls have waited too long for abandoned threads."""
-        stuck_since = self._settings.slots.stuck_since if self._batch.ready else None
-        grace = self._settings.abandoned_grace
-        with CancelScope(deadline=math.inf if stuck_since is None else stuck_since + grace):
+        self._resolve_circles()
+        stuck = patience.stuck(self._batch, self._settings)
+        deadline = math.inf if stuck is None else stuck.since + self._settings.abandoned_grace
+        with CancelScope(deadline=deadline):
             await self._news.wait()
         self._news = Event()
-        if stuck_since is None or stuck_since != self._settings.slots.stuck_since:
-            return
-        if self._settings.now() >= stuck_since + grace:
-            holders = self._settings.slots.abandoned
-            self._batch.refuse_ready(lambda request: outcomes.unavailable(request, grace, holders))
+        if stuck is not None and self._settings.now() >= deadline:
+            patience.lose(stuck, self._batch, self._settings)
+
+    def _open_gate(self) -> None:
+        slots = self._settings.slots
+        self._batch.open_gate(
+            slots.caps,
+            caller=self._lender,
+            lenders=tuple(circles.permits_of(self._lender, slots)),
+            on_ready=self._expand,
+            on_stuck=self.slots_stuck,
+        )
+
+    def _resolve_circles(self) -> None:
+        if self._lender is not None:
+            circles.resolve(self._settings.slots)
 
     def _expand(self) -> None:
         """Start a worker for each ready call that gets a slot, and ask for a slot for the others."""
@@ -156,6 +176,7 @@ class Scheduler:
     def _start_no_more(self) -> None:
         self._over = True
         self._lane.stop_waiting()
+        self._batch.close_gate()
 
     def _start_worker(self, group: TaskGroup, slot: Slot) -> None:
         self._starting += 1
@@ -190,6 +211,7 @@ class Scheduler:
             self._expand()
             if not self._batch.unsettled:
                 self._news.set()
+            self._resolve_circles()
 
     async def _run_ready(self, worker: "_Worker") -> None:
         runner = CallRunner(
@@ -215,7 +237,7 @@ class Scheduler:
             started = self._batch.start()
             if started is None:
                 return
-            call, request, tool, prepared = started
+            call, request, tool, prepared, worker.slot.permit = started
             outcome = await runner.run(request, tool, prepared, worker.slot, scope)
             if not runner.slot_kept:
                 worker.slot = None
@@ -250,6 +272,11 @@ class Scheduler:
             await _absorb_native_cancellation()
 
     def _must_pass_on(self, slot: Slot | None) -> TypeGuard[Slot]:
+        """Whether the slot of a call that has ended is another batch's now; its permit goes in any case."""
+        if slot is not None and slot.permit is not None:
+            self._starting += 1  # the worker will itself take a call that may start now
+            slot.end_permit()
+            self._starting -= 1
         return slot is not None and self._batch.ready > 0 and not self._over and not self._lane.keep(slot)
 
 
@@ -271,10 +298,3 @@ async def _absorb_native_cancellation() -> None:
     except get_cancelled_exc_class():
         if current_effective_deadline() == -math.inf:
             raise
-
-
-def _lender(caller: CallLease | None, settings: ExecutionSettings) -> CallLease | None:
-    """The nearest call of this client in which the batch was started: the one that can lend its slot."""
-    while caller is not None and caller.slots is not settings.slots:
-        caller = caller.outer
-    return caller

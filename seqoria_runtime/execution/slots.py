@@ -10,9 +10,15 @@ from typing import Protocol
 
 from seqoria_runtime.models.errors import CallEndedError
 
+from .caps import Caps, Permit
+from .gate import Demand
+
 
 class Waiter(Protocol):
     """The batch behind a lane, as its lane tells it what happened. All calls are synchronous."""
+
+    def demand(self) -> Demand:
+        """What the batch has and wants now."""
 
     def slot_offered(self, slot: "Slot") -> bool:
         """The slot that the lane waited for is the batch's, if it says that it still has a use for it."""
@@ -27,11 +33,18 @@ class Waiter(Protocol):
 class Slot:
     """The right to run one call. `lender` is the call whose slot it is, or `None` for the client's own."""
 
-    __slots__ = ("holders", "lender")
+    __slots__ = ("holders", "lender", "permit")
 
     def __init__(self, lender: "CallLease | None" = None) -> None:
         self.lender = lender
         self.holders = 1
+        self.permit: Permit | None = None  # what the call in this slot holds under its tool's cap
+
+    def end_permit(self) -> None:
+        """Give back what the call that ran in this slot held under its tool's cap."""
+        permit, self.permit = self.permit, None
+        if permit is not None:
+            permit.cap.give_back(permit)
 
     @property
     def root(self) -> "Slot":
@@ -77,17 +90,18 @@ class CallLease:
 class Lane:
     """One batch's place at the slots; all its calls wait as one, so that batches are served in turn."""
 
-    __slots__ = ("_lease", "_queued", "_slots", "_waiter")
+    __slots__ = ("_lease", "_queued", "_slots", "waiter")
 
     def __init__(self, slots: "Slots", waiter: Waiter, lease: CallLease | None) -> None:
         self._slots = slots
-        self._waiter = waiter
+        self.waiter = waiter
         self._lease = lease
         self._queued = False
         if lease is not None:
             if lease.lanes is None:
                 lease.lanes = []
             lease.lanes.append(self)
+            slots.add_caller(lease)
 
     def acquire_nowait(self) -> Slot | None:
         """Take the slot lent by the calling tool, or a free one; `None` where there is neither."""
@@ -134,13 +148,13 @@ class Lane:
     def offer(self, slot: Slot) -> bool:
         """Hand over a slot that was asked for, if it is still wanted (called by the slots)."""
         self.stop_waiting()
-        return self._waiter.slot_offered(slot)
+        return self.waiter.slot_offered(slot)
 
     def tell_stuck(self) -> None:
-        self._waiter.slots_stuck()
+        self.waiter.slots_stuck()
 
     def end_lease(self, error: CallEndedError) -> None:
-        self._waiter.lease_ended(error)
+        self.waiter.lease_ended(error)
 
     def stop_waiting(self) -> None:
         """Take back the asking for a slot, if there is one."""
@@ -153,8 +167,11 @@ class Lane:
     def close(self) -> None:
         """Stop waiting for good. Slots that the batch still holds have to be released on their own."""
         self.stop_waiting()
-        if self._lease is not None and self._lease.lanes is not None and self in self._lease.lanes:
-            self._lease.lanes.remove(self)
+        lease = self._lease
+        if lease is not None and lease.lanes is not None and self in lease.lanes:
+            lease.lanes.remove(self)
+            if not lease.lanes:
+                self._slots.callers.pop(lease, None)
 
 
 class Slots:
@@ -170,6 +187,9 @@ class Slots:
         self._queue: dict[Lane, None] = {}
         self._abandoned: dict[Slot, str] = {}
         self._blocked: Counter[Slot] = Counter()
+        self.caps = Caps(now)
+        self.callers: dict[CallLease, None] = {}
+        """The running calls that have batches of their own on this client."""
         self.stuck_since: float | None = None
         """When abandoned threads came to hold every slot with none back since; `None` where some do not."""
 
@@ -179,9 +199,18 @@ class Slots:
         return len(self._free)
 
     @property
+    def blocked(self) -> set[Slot]:
+        """The client's own slots that abandoned threads hold."""
+        return set(self._blocked)
+
+    @property
     def abandoned(self) -> Iterable[str]:
         """The tools whose abandoned threads hold slots, one entry a thread."""
         return tuple(self._abandoned.values())
+
+    def add_caller(self, lease: CallLease) -> None:
+        """Take note that a running call has a batch of its own."""
+        self.callers[lease] = None
 
     def take_free(self) -> Slot | None:
         return self._free.pop() if self._free else None
@@ -236,22 +265,36 @@ class Slots:
     def reclaim(self, slot: Slot) -> None:
         """Take back the slot of an abandoned thread that has ended."""
         del self._abandoned[slot]
+        if slot.permit is not None:
+            slot.permit.cap.reclaim(slot.permit)
         root = slot.root
         self._blocked[root] -= 1
         if not self._blocked[root]:
             del self._blocked[root]
             self.stuck_since = None
+        self.judge()
         self._let_go(slot)
 
     def _let_go(self, slot: Slot) -> None:
         slot.holders -= 1
         if not slot.holders:
+            slot.end_permit()
             self.release(slot)
 
     def _abandon(self, slot: Slot, tool: str) -> None:
         self._abandoned[slot] = tool
         self._blocked[slot.root] += 1
-        if len(self._blocked) == self.total and self.stuck_since is None:
+        if slot.permit is not None:
+            slot.permit.cap.abandon(slot.permit, tool)
+        self.judge()
+        for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
+            lane.tell_stuck()
+
+    def judge(self) -> None:
+        """See whether abandoned threads hold every slot now, and tell the lanes that wait."""
+        if len(self._blocked) < self.total:
+            self.stuck_since = None
+        elif self.stuck_since is None:
             self.stuck_since = self._now()
             for lane in tuple(self._queue):
                 lane.tell_stuck()

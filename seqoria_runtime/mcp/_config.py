@@ -34,7 +34,8 @@ class MCPServerConfig:
     """One server, told by `url`, by `command` and `args`, or by an SDK `server` object in this process.
 
     `timeout` bounds connecting, the handshake and the reading of lists, `call_timeout` one tool call
-    (`None` leaves it to the client), in seconds. `headers` go with every HTTP request; a sync or async
+    (`None` leaves it to the client), in seconds. `max_concurrency` is how many calls of its tools run at
+    once, beside the client's own limit. `headers` go with every HTTP request; a sync or async
     function gets the trusted context of each call, and an empty one outside of calls. `env` adds to a
     minimal environment of the process. `required` makes the client's start fail with this server.
     `elicitation`, `sampling`, `roots` and `logging` are the SDK's callbacks, each off unless given.
@@ -55,6 +56,7 @@ class MCPServerConfig:
     server: Any = None
     protocol: str = "auto"
     call_timeout: float | None = None
+    max_concurrency: int | None = None
     required: bool = False
     elicitation: Callback | None = None
     sampling: Callback | None = None
@@ -169,12 +171,17 @@ def _check_rest(config: MCPServerConfig) -> None:
         raise ValueError(f"'protocol' must be one of {', '.join(PROTOCOLS)}, not {config.protocol!r}")
     if config.call_timeout is not None:
         _checks.positive_seconds("call_timeout", config.call_timeout)
-    if config.max_result_chars is not None:
-        _checks.positive_int("max_result_chars", config.max_result_chars)
+    for name in ("max_concurrency", "max_result_chars"):
+        if getattr(config, name) is not None:
+            _checks.positive_int(name, getattr(config, name))
     if config.cwd is not None and not isinstance(config.cwd, (str, Path)):
         raise TypeError(f"'cwd' must be a path, not {type(config.cwd).__name__}")
     if config.cwd is not None and (not str(config.cwd) or "\0" in str(config.cwd)):
         raise ValueError(f"'cwd' must be a path, not {str(config.cwd)!r}")
+    _check_callbacks(config)
+
+
+def _check_callbacks(config: MCPServerConfig) -> None:
     for name in _CALLBACKS:
         callback = getattr(config, name)
         if callback is not None and not callable(callback):

@@ -11,7 +11,7 @@ from mcp_types import HEADER_MISMATCH
 from pydantic import ValidationError
 
 from seqoria_runtime._redaction import bounded, redact
-from seqoria_runtime._tools import ToolFailure
+from seqoria_runtime._tools import ConcurrencyCap, ToolFailure
 from seqoria_runtime.models import ToolErrorKind
 from seqoria_runtime.models.errors import CircuitOpenError, MCPConnectionError, MCPRequestError
 
@@ -46,6 +46,8 @@ class RemoteServer:
             connected=server.connected,
             renew=server.renew,
         )
+        limit = server.config.max_concurrency
+        self._cap = None if limit is None else ConcurrencyCap(f"server {server.name!r}", limit)
         self._definitions: tuple[ToolDefinition, ...] = ()
         self._tools: tuple[RemoteTool, ...] = ()
 
@@ -118,7 +120,7 @@ class RemoteServer:
 
     def _tool(self, definition: ToolDefinition) -> RemoteTool:
         check = ArgumentsCheck(definition.parameters)
-        return RemoteTool(definition, self, check, timeout=self._server.config.call_timeout)
+        return RemoteTool(definition, self, check, timeout=self._server.config.call_timeout, cap=self._cap)
 
     def _tool_failure(self, tool: str, exc: Exception) -> ToolFailure:
         name = self._server.name

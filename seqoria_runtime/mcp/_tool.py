@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from seqoria_runtime._redaction import bounded, redact
-from seqoria_runtime._tools import HiddenParameter, ToolFailure
+from seqoria_runtime._tools import ConcurrencyCap, HiddenParameter, ToolFailure
 
 from ._arguments import ArgumentsCheck
 from ._tool_list import ToolDefinition
@@ -29,6 +29,7 @@ class RemoteTool:
     server: ToolServer
     check: ArgumentsCheck
     timeout: float | None = None
+    cap: ConcurrencyCap | None = None
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from inspect import isawaitable
 from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from seqoria_runtime import _checks
-from seqoria_runtime._tools import ToolFailure
+from seqoria_runtime._tools import ConcurrencyCap, ToolFailure
 from seqoria_runtime.execution.threads import run_in_thread
 from seqoria_runtime.models.errors import ToolExecutionError, ToolNotFoundError
 
@@ -33,12 +33,14 @@ class ToolOptions(TypedDict, total=False):
     `server_populated` names the parameters and fields that the model does not see and that trusted
     sources fill. `depends_on` names the tools whose calls in the same batch have to settle first.
     `timeout` is the time for one call in seconds; the default leaves it to the client.
+    `max_concurrency` is how many of its calls run at once in one client, beside the client's own limit.
     """
 
     description: str | None
     server_populated: Iterable[str]
     depends_on: Iterable[str]
     timeout: float | None
+    max_concurrency: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,37 +107,25 @@ class LocalToolbox:
         self._register(function, own, **options)
         return function
 
-    def _register(
-        self,
-        function: Callable[..., Any],
-        name: str,
-        *,
-        description: str | None = None,
-        server_populated: Iterable[str] = (),
-        depends_on: Iterable[str] = (),
-        timeout: float | None = None,
-    ) -> None:
+    def _register(self, function: Callable[..., Any], name: str, **options: Unpack[ToolOptions]) -> None:
         self._check_name(name)
-        if description is not None and not isinstance(description, str):
-            raise TypeError(f"Tool {name!r}: 'description' must be a string, not {description!r}")
         try:
-            hidden = _checks.names("server_populated", server_populated)
-            prerequisites = _checks.names("depends_on", depends_on)
-            seconds = None if timeout is None else _checks.positive_seconds("timeout", timeout)
+            checked = _checked(name, **options)
         except (TypeError, ValueError) as error:
             raise type(error)(f"Tool {name!r}: {error}") from None
         signature = read(function, name)
-        compiled = compile_signature(signature, name, hidden)
+        compiled = compile_signature(signature, name, checked.server_populated)
         self._tools[name] = FunctionTool(
             name=name,
-            description=signature.description if description is None else description,
+            description=signature.description if checked.description is None else checked.description,
             parameters=compiled.parameters,
             arguments=compiled.arguments,
             function=signature.function,
             blocking=signature.blocking,
             hidden=compiled.arguments.hidden,
-            depends_on=prerequisites,
-            timeout=seconds,
+            depends_on=checked.depends_on,
+            timeout=checked.timeout,
+            cap=checked.cap,
             max_result_chars=self._max_result_chars,
         )
 
@@ -178,6 +168,41 @@ class LocalToolbox:
             return [TextContent(tool.render(value))]
         except ToolFailure as failure:
             raise ToolExecutionError(str(failure), kind=failure.kind) from failure
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """The options of one tool, with all defaults filled in."""
+
+    description: str | None
+    server_populated: frozenset[str]
+    depends_on: frozenset[str]
+    timeout: float | None
+    cap: ConcurrencyCap | None
+
+
+def _checked(
+    name: str,
+    *,
+    description: str | None = None,
+    server_populated: Iterable[str] = (),
+    depends_on: Iterable[str] = (),
+    timeout: float | None = None,
+    max_concurrency: int | None = None,
+) -> _Checked:
+    if description is not None and not isinstance(description, str):
+        raise TypeError(f"'description' must be a string, not {description!r}")
+    cap = None
+    if max_concurrency is not None:
+        limit = _checks.positive_int("max_concurrency", max_concurrency)
+        cap = ConcurrencyCap(f"tool {name!r}", limit)
+    return _Checked(
+        description=description,
+        server_populated=_checks.names("server_populated", server_populated),
+        depends_on=_checks.names("depends_on", depends_on),
+        timeout=None if timeout is None else _checks.positive_seconds("timeout", timeout),
+        cap=cap,
+    )
 
 
 def _info(tool: FunctionTool) -> ToolInfo:

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from pydantic import ValidationError
 
-from seqoria_runtime._tools import HiddenParameter, ToolFailure
+from seqoria_runtime._tools import ConcurrencyCap, HiddenParameter, ToolFailure
 
 from ._arguments import Arguments, HiddenValuesError
 from ._results import UnserializableError, text_of
@@ -30,6 +30,7 @@ class FunctionTool:
     hidden: tuple[HiddenParameter, ...] = ()
     depends_on: frozenset[str] = frozenset()
     timeout: float | None = None
+    cap: ConcurrencyCap | None = None
     max_result_chars: int | None = None
 
     def validate(self, arguments: Mapping[str, Any], *, allow_override: bool = False) -> Any:

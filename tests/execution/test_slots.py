@@ -5,6 +5,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from seqoria_runtime.execution.gate import Demand
 from seqoria_runtime.execution.slots import CallLease, Lane, Slot, Slots
 from seqoria_runtime.models.errors import CallEndedError
 
@@ -36,6 +37,9 @@ class Batch:
     def start(self, slot: Slot) -> None:
         self.wanted -= 1
         self.held.append(slot)
+
+    def demand(self) -> Demand:
+        return Demand(len(self.held), 0, self.wanted, None)
 
     def slot_offered(self, slot: Slot) -> bool:
         if not self.wanted:

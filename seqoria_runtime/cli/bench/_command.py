@@ -1,0 +1,125 @@
+"""Owns the subcommand `bench`: how a sweep is run from the command line, and where its report goes."""
+
+import json
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seqoria_runtime.cli._command import INTERRUPTED, SUCCESS, Command, CommandError, run_on
+from seqoria_runtime.cli._interrupts import run_interruptibly
+
+from ._options import add_limits_arguments, check_arguments, workload_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from seqoria_runtime.client import LimitChange
+    from seqoria_runtime.tuning import LimitReport, Progress, Run, Workload
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    kinds = parser.add_subparsers(metavar="what", required=True)
+    summary = "Run the same calls under several limits on concurrency, and recommend one."
+    limits = kinds.add_parser("limits", help=summary, description=summary)
+    add_limits_arguments(limits)
+    limits.set_defaults(parser=limits)
+
+
+def _run(arguments: Namespace) -> int:
+    from seqoria_runtime.cli._text import make_console
+
+    from ._view import show_report
+
+    check_arguments(arguments)
+    sweep = _Sweep(arguments, workload_of(arguments), make_console(stderr=True))
+    code = sweep.run()
+    report = sweep.report()
+    if report is None:
+        return code
+    show_report(make_console(), report, interrupted=code == INTERRUPTED)
+    if arguments.json is not None:
+        _write("--json", arguments.json, json.dumps(report.as_json(), indent=2) + "\n")
+    if arguments.plot is not None:
+        from seqoria_runtime.tuning._svg import svg_of
+
+        _write("--plot", arguments.plot, svg_of(report))
+    return code
+
+
+class _Sweep:
+    """A sweep that can be interrupted; what was measured until then stays."""
+
+    def __init__(self, arguments: Namespace, workload: "Workload", console: "Console") -> None:
+        self._arguments = arguments
+        self._workload = workload
+        self._console = console
+        self._runs: list[Run] = []
+        self._adaptive: tuple[LimitChange, ...] = ()
+
+    def run(self) -> int:
+        arguments = self._arguments
+        if not arguments.virtual:
+            return run_on(arguments.backend, run_interruptibly, self._measure)
+        from seqoria_runtime.testing import VirtualTimeDeadlock, run_virtual
+
+        if arguments.backend == "trio" and find_spec("trio") is None:
+            raise CommandError("trio is not installed: pip install 'seqoria-runtime[trio]'")
+        code = INTERRUPTED
+        try:
+            with suppress(KeyboardInterrupt):
+                code = run_virtual(self._measure, backend=arguments.backend)
+        except VirtualTimeDeadlock as error:
+            raise CommandError(
+                "--virtual: the tools wait for something that virtual time does not wait for, such as a "
+                f"socket or a process: {error}"
+            ) from error
+        return code
+
+    def report(self) -> "LimitReport | None":
+        """What was found so far, if anything."""
+        from seqoria_runtime.tuning import report_of
+
+        return report_of(self._runs).with_adaptive(self._adaptive) if self._runs else None
+
+    async def _measure(self) -> int:
+        from seqoria_runtime.client import AdaptiveLimit
+        from seqoria_runtime.tuning import measure_adaptive, measure_limits
+
+        arguments = self._arguments
+        await measure_limits(
+            self._workload,
+            limits=arguments.limits,
+            repetitions=arguments.repetitions,
+            refine=not arguments.no_refine,
+            tool_timeout=arguments.timeout,
+            on_progress=self._note,
+        )
+        if arguments.adaptive:
+            limit = AdaptiveLimit(min(arguments.limits), max(arguments.limits))
+            self._adaptive = await measure_adaptive(
+                self._workload, limit, repetitions=arguments.repetitions, tool_timeout=arguments.timeout
+            )
+        return SUCCESS
+
+    def _note(self, progress: "Progress") -> None:
+        from ._view import show_progress
+
+        self._runs.append(progress.run)
+        show_progress(self._console, progress)
+
+
+def _write(argument: str, file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{argument}: cannot write {file}: {error.strerror}") from error
+
+
+BENCH = Command(
+    name="bench",
+    summary="Measure your own tools: which limit on concurrency suits them.",
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,137 @@
+"""Owns the recommendation: from runs under several limits to the limit that makes the best of the tools.
+
+The method is that of asymptotic bounds (Denning and Buzen, "The Operational Analysis of Queueing Network
+Models", 1978): below the knee, work that is done at once grows as the limit does; above it, it is what
+the tools can bear. Both lines meet at `N* = X_max * R_0`, the most throughput times the latency without
+load, which is also where Kleinrock's power (1979), throughput over latency, has its maximum. Pure.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from ._runs import CallRecord, Run
+from ._statistics import Spread
+
+_NEARLY_ALL = 0.9
+_STILL_RISING = 0.85
+_MOST_NEW_LIMITS = 7
+_CALLS_A_SLOT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What `limit` calls at once get done.
+
+    `slowdown` is how many times its latency without load a call takes. `work` is how many calls'
+    worth of progress is made at once: the relative capacity of Gunther's Universal Scalability Law. It
+    is the calls in flight over the slowdown, times the share of calls that gave a result. With few
+    `calls_a_slot` most of a run is its begin and its end, and both figures are uncertain.
+    """
+
+    limit: int
+    slowdown: Spread
+    work: Spread
+    calls_a_slot: float
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """The recommended `limit`, and what it rests on.
+
+    `most_work` is the most that was done at once, under `best_limit`. `saturated` says whether the
+    tools were at their limit at all: where not, the recommendation is only the highest limit tried.
+    """
+
+    limit: int
+    most_work: float
+    best_limit: int
+    saturated: bool
+
+
+def capacities(runs: Iterable[Run]) -> list[Capacity]:
+    """What each limit gets done, in the order of the limits; the lowest one counts as without load."""
+    by_repetition: dict[int, dict[int, Run]] = defaultdict(dict)
+    for run in runs:
+        by_repetition[run.repetition][run.limit] = run
+    slowdowns: dict[int, list[float]] = defaultdict(list)
+    work: dict[int, list[float]] = defaultdict(list)
+    calls: dict[int, int] = {}
+    for measured in by_repetition.values():
+        base = measured[min(measured)]
+        for limit, run in measured.items():
+            slower = _slowdown(base, run)
+            slowdowns[limit].append(slower)
+            work[limit].append(run.in_flight / slower * _share_of_results(run))
+            calls[limit] = min(calls.get(limit, len(run.calls)), len(run.calls))
+    return [
+        Capacity(limit, Spread.of(slowdowns[limit]), Spread.of(work[limit]), calls[limit] / limit)
+        for limit in sorted(work)
+    ]
+
+
+def knee(measured: Sequence[Capacity]) -> Knee:
+    """The limit to recommend; `measured` is in the order of the limits, and not empty."""
+    certain = _certain(measured)
+    last, first = certain[-1], _first_nearly_best(certain)
+    best = max((one for one in certain if one.limit <= 2 * first.limit), key=lambda one: one.work.median)
+    saturated = best.work.median < _STILL_RISING * last.limit
+    limit = max(1, round(best.work.median)) if saturated else best.limit
+    return Knee(min(limit, last.limit), best.work.median, best.limit, saturated)
+
+
+def finer_limits(measured: Sequence[Capacity]) -> list[int]:
+    """The limits between those measured that would tell more exactly where the knee is."""
+    first = measured.index(_first_nearly_best(_certain(measured)))
+    low = measured[max(first - 1, 0)].limit
+    high = measured[min(first + 1, len(measured) - 1)].limit
+    known = {one.limit for one in measured}
+    steps = (low * (high / low) ** (step / (_MOST_NEW_LIMITS + 1)) for step in range(1, _MOST_NEW_LIMITS + 1))
+    return sorted({round(step) for step in steps} - known)
+
+
+def _certain(measured: Sequence[Capacity]) -> Sequence[Capacity]:
+    """Those measured with enough calls, or all where these are not enough to compare."""
+    enough = [one for one in measured if one.calls_a_slot >= _CALLS_A_SLOT]
+    return enough if len(enough) > 1 else measured
+
+
+def _first_nearly_best(measured: Sequence[Capacity]) -> Capacity:
+    most = max(one.work.median for one in measured)
+    return next(one for one in measured if one.work.median >= _NEARLY_ALL * most)
+
+
+def _slowdown(base: Run, run: Run) -> float:
+    """How many times as long a call took as the same one did in `base`: the geometric mean over the calls.
+
+    The same call is compared with itself, so that a few long calls among many short ones do not count
+    for more than they are, and the chance in their durations cancels out.
+    """
+    # The first calls find the tools empty, and the last ones have less company than the limit allows. To
+    # choose by their ends instead would be to choose by their durations.
+    places = [place for place, call in enumerate(run.calls) if call.started is not None]
+    places.sort(key=lambda place: run.calls[place].started or 0.0)
+    edge = min(run.limit, len(places) // 3)
+    chosen = places[edge : len(places) - edge]
+    pairs = [(_latency(base.calls[place]), _latency(run.calls[place])) for place in chosen]
+    ratios = [then / alone for alone, then in pairs if alone > 0 and then > 0]
+    return geometric_mean(ratios) if ratios else 1.0
+
+
+def _latency(call: CallRecord) -> float:
+    return math.nan if call.started is None else call.ended - call.started
+
+
+def _share_of_results(run: Run) -> float:
+    started = [call for call in run.calls if call.started is not None]
+    return sum(call.kind is None for call in started) / len(started) if started else 0.0
+
+
+def by_limit(runs: Iterable[Run]) -> Mapping[int, list[Run]]:
+    """The runs of each limit, in the order of the limits."""
+    found: dict[int, list[Run]] = defaultdict(list)
+    for run in runs:
+        found[run.limit].append(run)
+    return dict(sorted(found.items()))

@@ -1,0 +1,144 @@
+"""Owns the report of a sweep: a row for each limit, the recommendation, and the words for it. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from seqoria_runtime.client import LimitChange
+
+from ._knee import Knee, by_limit, capacities, knee
+from ._runs import Run
+from ._statistics import Percentiles, Spread
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    """What was measured under one limit, over all repetitions. Times are seconds.
+
+    `throughput` is in calls with a result a second. `wait` is from the moment a call was asked for
+    until it had its slot, `latency` from there to its answer. `work` and `slowdown`: see `Capacity`.
+    `failures` holds every kind of error, `timed_out` included, with how often it was seen.
+    """
+
+    limit: int
+    runs: int
+    calls: int
+    throughput: Spread
+    wait: Percentiles
+    latency: Percentiles
+    slowdown: Spread
+    work: Spread
+    failures: dict[str, int]
+
+    @property
+    def timeouts(self) -> int:
+        """How many calls timed out."""
+        return self.failures.get("timed_out", 0)
+
+    @property
+    def failed(self) -> int:
+        """How many calls failed in another way."""
+        return sum(self.failures.values()) - self.timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReport:
+    """What a sweep found: `knee` has the recommended limit, `adaptive` the history of an adaptive one."""
+
+    rows: tuple[LimitRow, ...]
+    knee: Knee
+    adaptive: tuple[LimitChange, ...] = ()
+
+    @property
+    def recommended(self) -> int:
+        """The limit to use."""
+        return self.knee.limit
+
+    def with_adaptive(self, history: Sequence[LimitChange]) -> "LimitReport":
+        """The same report with the history of an adaptive limit on the same workload."""
+        return replace(self, adaptive=tuple(history))
+
+    @property
+    def reason(self) -> str:
+        """Why this limit, in two sentences."""
+        least = self.rows[0].limit
+        if len(self.rows) == 1:
+            return f"Only the limit {least} was measured, so there is nothing to compare it with."
+        if not self.knee.saturated:
+            return (
+                f"More calls at once got more done up to the limit {self.knee.best_limit}, the highest one "
+                "that was tried with at least five calls for each slot: the knee lies above it. Measure "
+                "higher limits, with more calls."
+            )
+        return (
+            f"The tools do the work of at most {self.knee.most_work:.1f} calls at once (under the limit "
+            f"{self.knee.best_limit}, against latencies under {least}): a lower limit leaves them idle, a "
+            "higher one makes calls wait in the tools instead of in the queue. That is where the bounds "
+            "of the throughput meet, N* = X_max · R_0 (Denning and Buzen, 1978)."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as values for JSON."""
+        return {
+            "recommended": self.recommended,
+            "saturated": self.knee.saturated,
+            "most_work": self.knee.most_work,
+            "best_limit": self.knee.best_limit,
+            "method": "asymptotic bounds: N* = X_max * R_0 (Denning and Buzen, 1978)",
+            "reason": self.reason,
+            "limits": [_row_as_json(row) for row in self.rows],
+            "adaptive": [{"time": time, "limit": limit} for time, limit in self.adaptive],
+        }
+
+
+def report_of(runs: Iterable[Run]) -> LimitReport:
+    """The report of these runs; raises `ValueError` where there is none."""
+    known = list(runs)
+    if not known:
+        raise ValueError("there is no run to report of")
+    # A repetition that was broken off before it came to the lowest limit has nothing to be compared with.
+    least = min(run.limit for run in known)
+    whole = {run.repetition for run in known if run.limit == least}
+    known = [run for run in known if run.repetition in whole]
+    measured = capacities(known)
+    rows = []
+    for (limit, group), capacity in zip(by_limit(known).items(), measured, strict=True):
+        calls = [call for run in group for call in run.calls]
+        began = [(call, call.started) for call in calls if call.started is not None]
+        failures = sum((run.failures for run in group), Counter[Any]())
+        rows.append(
+            LimitRow(
+                limit=limit,
+                runs=len(group),
+                calls=len(calls),
+                throughput=Spread.of(run.throughput for run in group),
+                wait=Percentiles.of(started - call.queued for call, started in began),
+                latency=Percentiles.of(call.ended - started for call, started in began),
+                slowdown=capacity.slowdown,
+                work=capacity.work,
+                failures={str(kind): number for kind, number in sorted(failures.items())},
+            )
+        )
+    return LimitReport(tuple(rows), knee(measured))
+
+
+def _row_as_json(row: LimitRow) -> dict[str, Any]:
+    spreads = {"throughput": row.throughput, "slowdown": row.slowdown, "work": row.work}
+    times = {"wait": row.wait, "latency": row.latency}
+    return {
+        "limit": row.limit,
+        "runs": row.runs,
+        "calls": row.calls,
+        **{
+            name: {"median": one.median, "least": one.least, "most": one.most}
+            for name, one in spreads.items()
+        },
+        **{
+            name: {"mean": one.mean, "p50": one.p50, "p95": one.p95, "p99": one.p99}
+            for name, one in times.items()
+        },
+        "timeouts": row.timeouts,
+        "failed": row.failed,
+        "failures": row.failures,
+    }

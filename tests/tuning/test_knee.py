@@ -1,0 +1,111 @@
+"""The recommendation, on runs that are made up and on simulated resources whose capacity is known."""
+
+import pytest
+
+from seqoria_runtime.testing import Backend, run_virtual
+from seqoria_runtime.tuning import (
+    CallRecord,
+    Durations,
+    LimitReport,
+    ResourceSpec,
+    Run,
+    SyntheticWorkload,
+    measure_limits,
+    report_of,
+)
+
+pytestmark = pytest.mark.clause("C121")
+
+HEAVY_TAIL = "lognormal,median=50ms,p99=2s"
+RESOURCES = [
+    (ResourceSpec("sharing", 12), HEAVY_TAIL),
+    (ResourceSpec("queueing", 25), HEAVY_TAIL),
+    (ResourceSpec("thrashing", 40), "exponential,mean=200ms"),
+]
+
+
+async def recommend(spec: ResourceSpec, durations: str, seed: int, calls: int = 300) -> LimitReport:
+    workload = SyntheticWorkload(Durations.parse(durations), spec, calls=calls, seed=seed)
+    return await measure_limits(workload, limits=(1, 4, 8, 16, 32, 64), repetitions=1)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(("spec", "durations"), RESOURCES)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_recommended_limit_is_within_a_fifth_of_the_capacity(
+    spec: ResourceSpec, durations: str, seed: int, backend: Backend
+) -> None:
+    """The right limit is the capacity: the least at which the resource does all that it can.
+
+    Each call below it leaves a part of the resource idle; each above it makes all calls slower and
+    gets nothing more done.
+    """
+    report = run_virtual(recommend, spec, durations, seed, backend=backend)
+    assert report.knee.saturated
+    assert abs(report.recommended / spec.capacity - 1) <= 0.2
+
+
+@pytest.mark.parametrize("capacity", [3, 7])
+def test_calls_of_equal_length_are_no_harder(capacity: int) -> None:
+    report = run_virtual(recommend, ResourceSpec("queueing", capacity), "constant,value=1s", 0)
+    assert abs(report.recommended - capacity) <= max(1, 0.2 * capacity)
+
+
+def test_tools_that_do_not_saturate_are_said_not_to() -> None:
+    report = run_virtual(recommend, ResourceSpec("sharing", 1000), "constant,value=1s", 0)
+    assert (report.knee.saturated, report.recommended) == (False, 54)
+    assert "the knee lies above it" in report.reason
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_same_seed_gives_the_same_report(backend: Backend) -> None:
+    spec = RESOURCES[0][0]
+    first, again, other = (
+        run_virtual(recommend, spec, HEAVY_TAIL, seed, 60, backend=backend).as_json() for seed in (5, 5, 6)
+    )
+    assert first == again
+    assert first != other
+
+
+def steady(limit: int, latency: float, *, calls: int = 60, failed: int = 0) -> Run:
+    """Calls that run `limit` at a time and all take `latency`."""
+    records = []
+    for place in range(calls):
+        started = place // limit * latency
+        kind = "failed" if place % calls < failed else None
+        records.append(CallRecord(0.0, started, started + latency, kind))  # type: ignore[arg-type]
+    return Run(limit, 0, records)
+
+
+def test_latency_that_grows_with_the_load_marks_the_knee() -> None:
+    runs = [steady(limit, max(1.0, limit / 4)) for limit in (1, 2, 4, 8, 16)]
+    report = report_of(runs)
+    assert report.recommended == 4
+    assert [round(row.slowdown.median, 2) for row in report.rows] == [1, 1, 1, 2, 4]
+
+
+def test_calls_that_fail_do_no_work() -> None:
+    runs = [steady(1, 1.0), steady(2, 1.0), steady(4, 1.0), steady(8, 1.0, failed=45)]
+    report = report_of(runs)
+    assert report.recommended == 4
+    assert report.rows[-1].failures == {"failed": 45}
+    assert (report.rows[-1].timeouts, report.rows[-1].failed) == (0, 45)
+
+
+def test_a_sweep_that_was_broken_off_is_reported_as_far_as_it_came() -> None:
+    whole = [steady(limit, 1.0) for limit in (1, 2, 4)]
+    assert [row.limit for row in report_of(whole[:2]).rows] == [1, 2]
+    cut = [*whole, Run(2, 1, whole[1].calls)]
+    assert [row.runs for row in report_of(cut).rows] == [1, 1, 1]
+
+
+def test_there_is_no_report_of_nothing() -> None:
+    with pytest.raises(ValueError, match="no run"):
+        report_of([])
+
+
+def test_calls_that_never_started_or_took_no_time_do_no_harm() -> None:
+    records = [CallRecord(0.0, None, 0.0, "unknown_tool"), CallRecord(0.0, 0.0, 0.0)]
+    report = report_of([Run(1, 0, records), Run(2, 0, records)])
+    assert report.rows[0].throughput.median == 0.0
+    assert report.recommended >= 1
