@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
+from ._json import dump
 from ._output_schemas import closed_schema, strict_schema
 from ._schemas import Schema, unwrapped, wire_schema
 from ._wire_names import wire_name
@@ -35,7 +36,12 @@ class Output:
         if top.get("type") != "object":
             raise _refused(given)
         name = given.__name__ if isinstance(given, type) else top.get("title") or "output"
-        return cls(wire_name(str(name)), wire_schema(schema))
+        made = wire_schema(schema)
+        try:
+            dump(made)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _refused(given, f"it cannot be written as JSON: {error}") from None
+        return cls(wire_name(str(name)), made)
 
 
 def _schema_of(given: Any) -> Schema:

@@ -142,6 +142,7 @@ async def test_other_classes_and_plain_schemas_do_as_well(form: type[Stream], gi
         Person(name="a", home=Place(city="b")),
         RootModel[list[int]],
         object,
+        {"type": "object", "properties": {"a": {"enum": {1, 2}}}},
     ],
     ids=repr,
 )
