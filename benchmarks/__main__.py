@@ -55,7 +55,8 @@ def measure(size: Size, contestants: Sequence[Contestant], only: str, facts: dic
         facts["missing"] = asked.missing
         for cell in cells(size, url):
             if cell.key.startswith(wanted):
-                results[cell.key] = run_cell(cell, asked.workers)
+                # A cell may be asked of some more often than of others.
+                results.setdefault(cell.key, {}).update(run_cell(cell, asked.workers))
         if "imports".startswith(wanted):
             results["imports"] = weigh(contestants, size.imports)
         facts |= told(asked)

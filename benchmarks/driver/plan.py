@@ -160,4 +160,4 @@ def _growth(size: Size) -> Iterator[Cell]:
         asked = everyone if count <= size.growth_of_all else quick_ones
         yield Cell(f"growth/{count}", "growth", {"calls": count}, size.few, asked)
     for count in size.slow_growth:
-        yield Cell(f"growth/{count}", "growth", {"calls": count}, 1, slow_ones)
+        yield Cell(f"growth/{count}", "growth", {"calls": count}, 1, slow_ones, patience=600)

@@ -1,7 +1,9 @@
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from benchmarks.driver.contestants import CONTESTANTS, Contestant
 from benchmarks.driver.goals import GOALS, Goal, Verdict, value_of, verdicts
 from benchmarks.driver.plan import FULL, cells
 from benchmarks.driver.results import Results
@@ -57,3 +59,17 @@ def test_every_goal_is_judged_on_each_of_its_loops() -> None:
 def test_the_full_run_measures_what_every_goal_needs() -> None:
     keys = {cell.key for cell in cells(FULL, "http://localhost")} | {"imports", "growth"}
     assert {goal.cell for goal in GOALS} <= keys
+
+
+def test_no_one_is_asked_twice_for_one_figure() -> None:
+    asked = Counter((cell.key, who) for cell in cells(FULL, "url") for who in CONTESTANTS if cell.asked(who))
+    assert max(asked.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "who", [who for who in CONTESTANTS if who.kind != "reader"], ids=lambda who: who.name
+)
+def test_everyone_is_asked_for_every_kind_of_work_but_the_streams(who: Contestant) -> None:
+    kinds = {cell.workload for cell in cells(FULL, "url") if cell.asked(who)}
+    rest = {cell.workload for cell in cells(FULL, "url")} - kinds
+    assert rest <= {"primitives", "deltas", "makespan", "dag_cost"}
