@@ -4,6 +4,7 @@ Knows nothing of tools or outcomes: it drives any coroutine, and keeps book of t
 that reached it, so that a real one can be told from one that the coroutine made itself.
 """
 
+import math
 import signal
 import sys
 import types
@@ -11,6 +12,9 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from functools import partial
 from typing import Any
+
+from anyio import current_effective_deadline, get_cancelled_exc_class
+from anyio.lowlevel import checkpoint
 
 
 class Driver:
@@ -110,6 +114,15 @@ class Driver:
         for _ in range(min(count, self._cancel_count() - self._cancels_before)):
             self._uncancel()
         return count
+
+
+async def absorb_native_cancellation() -> None:
+    """Take the one native cancellation that may still be on its way after its request was taken back."""
+    try:
+        await checkpoint()
+    except get_cancelled_exc_class():
+        if current_effective_deadline() == -math.inf:
+            raise
 
 
 def _asyncio_task() -> Any:

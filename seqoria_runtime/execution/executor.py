@@ -86,14 +86,14 @@ class CallRunner:
     After each call `slot_kept` tells whether the slot is still the worker's, `suspended` whether other
     tasks could run meanwhile, and `disturbed` whether the call raised or was cancelled on its way. If
     so, `interruption` is the real cancellation that ended it, to be raised by the worker, `crash` a
-    `KeyboardInterrupt` or `SystemExit` out of it, and `self_cancelled` tells whether the call cancelled
-    the worker's own task.
+    `KeyboardInterrupt` or `SystemExit` out of it, `cut_short` tells whether the call ended only because
+    a scope around it was cancelled, and `self_cancelled` whether it cancelled the worker's own task.
     """
 
     __slots__ = (
-        "_began", "_caller", "_cancelled", "_deadline", "_driver", "_on_suspend", "_scope", "_settings",
-        "_thread", "_variables", "crash", "disturbed", "interruption", "on_progress", "self_cancelled",
-        "slot_kept", "suspended", "trusted",
+        "_began", "_caller", "_deadline", "_driver", "_on_suspend", "_scope", "_scope_cancelled", "_settings",
+        "_thread", "_variables", "crash", "cut_short", "disturbed", "interruption", "on_progress",
+        "self_cancelled", "slot_kept", "suspended", "trusted",
     )  # fmt: skip
 
     def __init__(
@@ -115,11 +115,12 @@ class CallRunner:
         self._on_suspend = on_suspend
         self._scope: CancelScope | None = None
         self._deadline = math.inf
-        self._cancelled = get_cancelled_exc_class()
         self._thread: _Thread | None = None
         self._began = False
+        self._scope_cancelled = False
         self.interruption: BaseException | None = None
         self.crash: BaseException | None = None
+        self.cut_short = False
         self.slot_kept = True
         self.suspended = False
         self.disturbed = False
@@ -139,7 +140,7 @@ class CallRunner:
         variables = self._variables.copy()
         variables.run(current_lease.set, lease)
         self._began = not tool.hidden
-        self.suspended = self.disturbed = False
+        self.suspended = self.disturbed = self.cut_short = False
         value: Any = None
         failure: BaseException | None = None
         try:
@@ -218,16 +219,19 @@ class CallRunner:
         """
         self.disturbed = True
         self.interruption = self.crash = None
+        self._scope_cancelled = False
+        cancelled = get_cancelled_exc_class()
         self.self_cancelled = self._driver.take_self_cancels() > 0
         delivered = self._driver.delivered
         if current_effective_deadline() == -math.inf:
-            self.interruption = failure if isinstance(failure, self._cancelled) else None
+            self._scope_cancelled = True
+            self.interruption = failure if isinstance(failure, cancelled) else None
         elif isinstance(delivered, GeneratorExit):
             self.interruption = delivered
-        elif isinstance(delivered, self._cancelled) and self._driver.natively_cancelled:
+        elif isinstance(delivered, cancelled) and self._driver.natively_cancelled:
             # A scope inside the call may have cancelled it since: that exception would end at a scope.
-            self.interruption = self._cancelled()
-        if isinstance(failure, self._cancelled) and thread is not None and thread.call.outcome is not None:
+            self.interruption = cancelled()
+        if isinstance(failure, cancelled) and thread is not None and thread.call.outcome is not None:
             failure, value = _of_thread(thread.call.outcome)
         self.crash = _crash(failure)
         return failure, value
@@ -246,10 +250,11 @@ class CallRunner:
     def _error(self, request: ToolCallRequest, failure: BaseException) -> ToolCallOutcome:
         if isinstance(failure, ToolFailure):
             return outcomes.error(request, failure.kind, str(failure))
-        if self.interruption is None or not isinstance(failure, self._cancelled):
+        if self.interruption is None or not isinstance(failure, get_cancelled_exc_class()):
             if not self._began:
                 return outcomes.unresolved(request, failure)
             return outcomes.raised(request, failure)
+        self.cut_short = self._scope_cancelled
         if self._began:
             return outcomes.cancelled_while_running(request)
         return outcomes.cancelled_before_start(request)
@@ -265,5 +270,7 @@ async def _await(value: Any) -> Any:
 
 def _crash(failure: BaseException | None) -> BaseException | None:
     """The request to end the program in what a call raised, if there is one."""
-    leaves = () if failure is None else outcomes.leaves(failure)
+    if not isinstance(failure, BaseExceptionGroup):
+        return failure if isinstance(failure, (KeyboardInterrupt, SystemExit)) else None
+    leaves = outcomes.leaves(failure)
     return next((leaf for leaf in leaves if isinstance(leaf, (KeyboardInterrupt, SystemExit))), None)

@@ -6,20 +6,29 @@ call suspends while another one is ready and a slot is free.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import Context
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import anyio
-from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class, get_current_task
+from anyio import (
+    CancelScope,
+    Event,
+    TaskInfo,
+    current_effective_deadline,
+    get_cancelled_exc_class,
+    get_current_task,
+)
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from seqoria_runtime.models import ToolCallError, ToolCallOutcome
+from seqoria_runtime.models import ToolCallOutcome
 from seqoria_runtime.models.errors import CallEndedError
 
 from . import circles, patience
 from .batch import Batch
+from .driver import absorb_native_cancellation
 from .executor import CallRunner, ExecutionSettings
 from .gate import Demand
 from .slots import CallLease, Lane, Slot
@@ -52,9 +61,10 @@ class Scheduler:
         self._lane = Lane(settings.slots, self, self._lender)
         self._group: TaskGroup | None = None
         self._scope: CancelScope | None = None
-        self._news = Event()
+        self._news: Event | None = None
         self._stop: BaseException | None = None
         self._over = False
+        self._cancelled = False
         self._starting = 0
 
     async def run(self) -> list[ToolCallOutcome]:
@@ -67,7 +77,8 @@ class Scheduler:
         try:
             # Not `checkpoint_if_cancelled`, which never returns in a task that anyio runs for a worker
             # thread whose own scope was cancelled and left.
-            if get_current_task().has_pending_cancellation():
+            task = get_current_task()
+            if task.has_pending_cancellation():
                 await checkpoint()
             if self._caller is not None:
                 self._caller.require_live()
@@ -76,8 +87,8 @@ class Scheduler:
                 self._open_gate()
             if self._batch.unsettled == 0:
                 await checkpoint()
-            elif self._batch.unsettled > 1 or not await self._run_alone():
-                await self._run_in_group()
+            elif self._batch.unsettled > 1 or not await self._run_alone(task):
+                await self._run_in_group(task)
         finally:
             self._lane.close()
             self._batch.end()
@@ -107,20 +118,20 @@ class Scheduler:
         return True
 
     def slots_stuck(self) -> None:
-        self._news.set()
+        self._tell_news()
 
     def lease_ended(self, error: CallEndedError) -> None:
         self.stop(error)
 
-    async def _run_alone(self) -> bool:
+    async def _run_alone(self, task: TaskInfo) -> bool:
         """Run a single call in the caller's task, without a task group, if a slot is free now."""
         slot = self._lane.acquire_nowait() if self._batch.ready and self._stop is None else None
         if slot is None:
             return False
-        await self._work(slot)
+        await self._work(_Worker(slot, task))
         return True
 
-    async def _run_in_group(self) -> None:
+    async def _run_in_group(self, task: TaskInfo) -> None:
         async with anyio.create_task_group() as group:
             self._group = group
             self._scope = group.cancel_scope
@@ -129,7 +140,7 @@ class Scheduler:
             try:
                 slot = self._lane.acquire_nowait() if self._batch.ready else None
                 if slot is not None:
-                    await self._work(slot)
+                    await self._work(_Worker(slot, task))
                 self._expand()
                 while self._batch.unsettled and self._stop is None:
                     await self._wait_for_news()
@@ -141,12 +152,19 @@ class Scheduler:
         """Wait until all has settled or been stopped, or calls have waited too long for abandoned threads."""
         self._resolve_circles()
         stuck = patience.stuck(self._batch, self._settings)
-        deadline = math.inf if stuck is None else stuck.since + self._settings.abandoned_grace
+        self._news = Event()
+        if stuck is None:
+            await self._news.wait()
+            return
+        deadline = stuck.since + self._settings.abandoned_grace
         with CancelScope(deadline=deadline):
             await self._news.wait()
-        self._news = Event()
-        if stuck is not None and self._settings.now() >= deadline:
+        if self._settings.now() >= deadline:
             patience.lose(stuck, self._batch, self._settings)
+
+    def _tell_news(self) -> None:
+        if self._news is not None:
+            self._news.set()
 
     def _open_gate(self) -> None:
         slots = self._settings.slots
@@ -186,21 +204,21 @@ class Scheduler:
         """Work as a task of the group; a native cancellation of this task alone retires just this worker."""
         self._starting -= 1
         try:
-            await self._work(slot)
+            await self._work(_Worker(slot, get_current_task()))
         except get_cancelled_exc_class():
-            if current_effective_deadline() == -math.inf:
+            if self._cancelled:
                 raise
 
-    async def _work(self, slot: Slot) -> None:
+    async def _work(self, worker: "_Worker") -> None:
         """Run ready calls one after another while the slot may be kept; give it up on any way out."""
-        worker = _Worker(slot)
         try:
             if worker.task.has_pending_cancellation():
                 await checkpoint()
             await self._run_ready(worker)
         except BaseException:
             # A worker that is started in a cancelled group ends at once, and would start the next one.
-            if current_effective_deadline() == -math.inf:
+            if not self._cancelled and current_effective_deadline() == -math.inf:
+                self._cancelled = True
                 self._start_no_more()
             raise
         finally:
@@ -210,7 +228,7 @@ class Scheduler:
                 self._lane.stop_waiting()
             self._expand()
             if not self._batch.unsettled:
-                self._news.set()
+                self._tell_news()
             self._resolve_circles()
 
     async def _run_ready(self, worker: "_Worker") -> None:
@@ -241,7 +259,8 @@ class Scheduler:
             outcome = await runner.run(request, tool, prepared, worker.slot, scope)
             if not runner.slot_kept:
                 worker.slot = None
-            settle = self._batch.settle if not runner.disturbed else self._settling(outcome)
+            # What depends on a call that was cut short is not skipped for its failure: it never began.
+            settle = self._batch.cut_short if runner.cut_short else self._batch.settle
             settle(call, outcome)
             if self._must_pass_on(worker.slot):
                 self._lane.pass_on(worker.slot)
@@ -254,14 +273,6 @@ class Scheduler:
             if worker.calls_since_checkpoint >= _CALLS_PER_CHECKPOINT:
                 return
 
-    def _settling(self, outcome: ToolCallOutcome) -> Callable[[int, ToolCallOutcome], None]:
-        """How to settle a call that was disturbed: it may have ended only because its whole batch does."""
-        cancelled = isinstance(outcome, ToolCallError) and outcome.kind == "cancelled"
-        if cancelled and current_effective_deadline() == -math.inf:
-            # What depends on it has not been skipped for its failure then, but was never begun.
-            return self._batch.cut_short
-        return self._batch.settle
-
     async def _look_after(self, runner: CallRunner) -> None:
         """See to what a call did beside its outcome; a cancellation that was real is raised here."""
         if runner.crash is not None:
@@ -269,7 +280,7 @@ class Scheduler:
         if runner.interruption is not None:
             raise runner.interruption
         if runner.self_cancelled:
-            await _absorb_native_cancellation()
+            await absorb_native_cancellation()
 
     def _must_pass_on(self, slot: Slot | None) -> TypeGuard[Slot]:
         """Whether the slot of a call that has ended is another batch's now; its permit goes in any case."""
@@ -280,21 +291,10 @@ class Scheduler:
         return slot is not None and self._batch.ready > 0 and not self._over and not self._lane.keep(slot)
 
 
+@dataclass(slots=True)
 class _Worker:
     """What one worker holds."""
 
-    __slots__ = ("calls_since_checkpoint", "slot", "task")
-
-    def __init__(self, slot: Slot) -> None:
-        self.task = get_current_task()
-        self.slot: Slot | None = slot
-        self.calls_since_checkpoint = 0
-
-
-async def _absorb_native_cancellation() -> None:
-    # The request was taken back, but asyncio may still be about to deliver it.
-    try:
-        await checkpoint()
-    except get_cancelled_exc_class():
-        if current_effective_deadline() == -math.inf:
-            raise
+    slot: Slot | None
+    task: TaskInfo
+    calls_since_checkpoint: int = 0

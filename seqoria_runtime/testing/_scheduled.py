@@ -57,6 +57,8 @@ def require_schedules(backend: Backend) -> None:
     """Raise `ScheduleUnavailable` unless the order of tasks can be chosen on this backend."""
     if backend not in {"asyncio", "trio"}:
         raise ValueError(f"'backend' must be 'asyncio' or 'trio', not {backend!r}")
+    if backend == "trio":
+        require_trio()
     if _in_a_task():
         raise RuntimeError(
             "each run in another order has an event loop of its own: ask for it outside of one"
@@ -70,7 +72,6 @@ def require_schedules(backend: Backend) -> None:
 def schedules_problem(backend: Backend) -> str | None:
     """Why the order of tasks cannot be chosen on this backend, or `None` where it can. Tries it once."""
     if backend == "trio":
-        require_trio()
         from ._scheduled_trio import missing_parts
 
         if (missing := missing_parts()) is not None:

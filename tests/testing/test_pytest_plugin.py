@@ -235,6 +235,12 @@ class TestOrders:
 """
 
 
+def commands_in(result: pytest.RunResult) -> list[list[str]]:
+    """The arguments of pytest that repeat the failures; in CI, its summary tells of them once more."""
+    told = re.findall(r"replay it with: pytest (.*)", result.stdout.str())
+    return [shlex.split(command) for command in dict.fromkeys(told)]
+
+
 @pytest.mark.clause("C120")
 def test_every_form_of_failure_is_replayed_by_the_command_that_its_report_ends_with(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
@@ -244,7 +250,7 @@ def test_every_form_of_failure_is_replayed_by_the_command_that_its_report_ends_w
     plain = ["-p", "no:cacheprovider", "-W", "error", *PLUGINS]
     first = pytester.runpytest_inprocess(*plain)
     first.assert_outcomes(failed=13)
-    commands = [shlex.split(line) for line in re.findall(r"replay it with: pytest (.*)", first.stdout.str())]
+    commands = commands_in(first)
     told = {
         (name.rpartition("::")[2], token.partition("/")[2].partition("@")[0]) for name, _, token in commands
     }
@@ -291,8 +297,8 @@ def test_the_project_of_the_guide_finds_its_fault_and_replays_it(
     found = pytester.runpytest_inprocess(*plain)
     found.assert_outcomes(failed=2, passed=6)
     found.stdout.no_fnmatch_line("*async_backend.run*")
-    [command, _] = re.findall(r"replay it with: pytest (.*)", found.stdout.str())
-    pytester.runpytest_inprocess(*plain, *shlex.split(command)).assert_outcomes(failed=1)
+    command, _ = commands_in(found)
+    pytester.runpytest_inprocess(*plain, *command).assert_outcomes(failed=1)
 
 
 MISTAKES = [

@@ -10,6 +10,7 @@ from hypothesis.stateful import Bundle, precondition, run_state_machine_as_test
 from seqoria_runtime.execution.slots import Slots
 from seqoria_runtime.mcp._hub import McpHub
 from seqoria_runtime.testing import Backend, FixedSchedule, InvariantError, VirtualTimeDeadlock
+from seqoria_runtime.testing.mcp import ScriptedMCPServer
 from seqoria_runtime.testing.stateful import (
     AsyncRuleBasedStateMachine,
     ClientMachine,
@@ -17,6 +18,8 @@ from seqoria_runtime.testing.stateful import (
     invariant,
     rule,
 )
+from seqoria_runtime.testing.tools import ScriptedTool, ToolDag, sleeps
+from seqoria_runtime.toolbox import LocalToolbox
 from tests.conftest import PROFILE
 from tests.testing.zoo import batches, turns
 
@@ -175,6 +178,22 @@ async def hasty_stop(hub: McpHub, entries: Any, cause: str, *, wait: bool) -> No
     hub._on_tools_changed()
 
 
+class SmallClient(ClientMachine):
+    """The life of a client with two tools, and at times a server without any."""
+
+    server_count = 0
+
+    def toolbox(self) -> LocalToolbox:
+        return ToolDag(ScriptedTool("quick", sleeps(0)), ScriptedTool("slow", sleeps(1))).toolbox()
+
+    def servers(self) -> list[ScriptedMCPServer]:
+        return [ScriptedMCPServer("server") for _ in range(self.server_count)]
+
+
+class SmallClientOfAServer(SmallClient):
+    server_count = 1
+
+
 @pytest.mark.parametrize(
     ("place", "fault", "words"),
     [
@@ -190,5 +209,6 @@ def test_the_random_life_of_a_client_with_a_fault_tells_of_it(
 ) -> None:
     monkeypatch.setattr(f"seqoria_runtime.{place}", fault)
     options = settings(CLIENT, max_examples=100, database=None, phases=[Phase.generate], derandomize=True)
+    machine = SmallClientOfAServer if place.startswith("mcp.") else SmallClient
     with pytest.raises(InvariantError, match=words):
-        run_state_machine_as_test(ClientMachine.on(backend), settings=options)
+        run_state_machine_as_test(machine.on(backend), settings=options)
