@@ -33,15 +33,14 @@ class Wire(JSONRPCDispatcher):
 
     async def run(self, *handlers: Any, **options: Any) -> None:
         """Read messages until the transport ends, whichever it is, and say so."""
-        try:
-            async with anyio.create_task_group() as self._notices:
-                try:
-                    await super().run(*handlers, **options)
-                finally:
-                    self._link.end("closed the connection")
-                    self._notices.cancel_scope.cancel("the connection has ended")
-        finally:
-            self._notices = None
+        async with anyio.create_task_group() as group:
+            self._notices = group
+            try:
+                await super().run(*handlers, **options)
+            finally:
+                self._notices = None
+                self._link.end("closed the connection")
+                group.cancel_scope.cancel("the connection has ended")
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any

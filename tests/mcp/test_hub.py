@@ -287,6 +287,7 @@ async def test_a_caller_may_be_cancelled_at_any_step_of_its_servers_death(steps:
             for _ in range(steps):
                 await checkpoint()
             group.cancel_scope.cancel()
+        await anyio.sleep(1)
         assert await made.call("quick") == "quick"
 
 
