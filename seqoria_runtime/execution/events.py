@@ -103,14 +103,23 @@ def new_batch(
     on_progress: Callable[[ToolProgress], None] | None = None,
 ) -> Batch:
     """A batch, observed where somebody listens."""
-    options: dict[str, Any] = {
-        "allow_override": settings.allow_override,
-        "on_settled": on_settled,
-        "on_progress": on_progress,
-    }
     if not settings.listeners:
-        return Batch(calls, catalogue, **options)
-    return ObservedBatch(calls, catalogue, listeners=settings.listeners, now=settings.now, **options)
+        return Batch(
+            calls,
+            catalogue,
+            allow_override=settings.allow_override,
+            on_settled=on_settled,
+            on_progress=on_progress,
+        )
+    return ObservedBatch(
+        calls,
+        catalogue,
+        listeners=settings.listeners,
+        now=settings.now,
+        allow_override=settings.allow_override,
+        on_settled=on_settled,
+        on_progress=on_progress,
+    )
 
 
 def guarded(observer: Callable[[CallEvent], object], logger: Logger) -> Listener:

@@ -111,10 +111,7 @@ class Planner:
         """Make a call ready that was held back."""
         self._state[call] = _READY
         self.ready += 1
-        if self._order is not None:
-            self._order.append(call)
-        else:
-            heappush(self._heap, (-self._height[call], call))
+        heappush(self._heap, (-self._height[call], call))
 
     def rank(self, call: int) -> tuple[int, int]:
         """Where a call stands in the order, while calls are held back; the smaller one goes first."""
@@ -217,10 +214,16 @@ class Planner:
         return order
 
     def _release(self, call: int) -> None:
-        if self._admit is not None and not self._admit(call):
-            self._state[call] = _BLOCKED
+        if self._admit is not None:
+            if self._admit(call):
+                self.let_through(call)
+            return
+        self._state[call] = _READY
+        self.ready += 1
+        if self._order is not None:
+            self._order.append(call)
         else:
-            self.let_through(call)
+            heappush(self._heap, (-self._height[call], call))
 
     def _mark_settled(self, call: int) -> None:
         if self._state[call] == _READY:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 _KEYS = ("name", "arguments", "repeat")
+_MOST_CALLS = 1_000_000
 
 
 class PlannedCall(NamedTuple):
@@ -59,7 +60,9 @@ def _repeated(call: Any, tools: Collection[str]) -> Iterator[PlannedCall]:
         raise ValueError(f"there is no tool {name!r}; there are {', '.join(sorted(tools)) or 'none'}")
     if not isinstance(arguments, dict):
         raise ValueError(f"'arguments' must be an object, not {json.dumps(arguments)[:60]}")
-    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-        raise ValueError(f"'repeat' must be a positive integer, not {json.dumps(repeat)[:60]}")
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or not 1 <= repeat <= _MOST_CALLS:
+        raise ValueError(
+            f"'repeat' must be a positive integer of at most {_MOST_CALLS}, not {json.dumps(repeat)[:60]}"
+        )
     for _ in range(repeat):
         yield PlannedCall(name, arguments)

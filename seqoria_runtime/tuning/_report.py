@@ -63,6 +63,8 @@ class LimitReport:
     def reason(self) -> str:
         """Why this limit, in two sentences."""
         least = self.rows[0].limit
+        if not self.knee.most_work:
+            return "No call gave a result under any limit, so there is nothing to compare."
         if len(self.rows) == 1:
             return f"Only the limit {least} was measured, so there is nothing to compare it with."
         if not self.knee.saturated:

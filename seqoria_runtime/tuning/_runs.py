@@ -56,6 +56,6 @@ class Run:
         since, until = self.busy
         ran = [(call.started, call.ended) for call in self.calls if call.started is not None]
         if until <= since:
-            return float(len(ran))
+            return float(min(len(ran), self.limit))
         inside = sum(min(ended, until) - started for started, ended in ran)
         return inside / (until - since)

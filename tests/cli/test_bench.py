@@ -41,7 +41,7 @@ SMALL = ["--count", "40", "--limits", "1,2,4,8", "--repetitions", "1"]
 def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"benched_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(MODULE)
-    (tmp_path / "calls.jsonl").write_text('{"name": "fetch", "repeat": 20}\n[{"name": "fetch"}]\n')
+    (tmp_path / "calls.jsonl").write_text("\ufeff" + '{"name": "fetch", "repeat": 20}\n[{"name": "fetch"}]\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
     return name
@@ -149,14 +149,15 @@ def test_virtual_time_with_tools_that_wait_for_the_world_is_told(
     )
 
 
+@pytest.mark.parametrize("virtual", [[], ["--virtual"]])
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
-def test_an_interrupted_sweep_shows_what_it_has(backend: str, tmp_path: Path) -> None:
+def test_an_interrupted_sweep_shows_what_it_has(backend: str, virtual: list[str], tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     sweep = ["bench", "limits", "--synthetic", "constant,value=20ms", "--limits", "1,2", "--count", "5"]
     program = [sys.executable, "-m", "seqoria_runtime", *sweep, "--repetitions", "100000"]
     process = subprocess.Popen(
-        [*program, "--backend", backend, "--json", str(report)],
+        [*program, "--backend", backend, "--json", str(report), *virtual],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -259,6 +259,31 @@ async def test_a_call_timeout_of_the_server_beats_the_clients() -> None:
         assert isinstance(outcome, ToolCallError)
 
 
+@pytest.mark.clause("C43", "C54")
+async def test_the_tools_of_a_server_share_its_limit_and_leave_other_tools_alone() -> None:
+    async def slow(arguments: Json) -> Json:
+        running.append(1)
+        peaks.append(len(running))
+        await anyio.sleep(1)
+        running.pop()
+        return text_result("done")
+
+    running: list[int] = []
+    peaks: list[int] = []
+    server, other = FakeServer("small"), FakeServer("large")
+    server.tool("a", slow)
+    server.tool("b", slow)
+    other.tool("c", slow)
+    async with client_of(config(server, max_concurrency=2), other) as client:
+        began = anyio.current_time()
+        await client.run_tool_calls([request("a"), request("b")] * 3)
+        assert (max(peaks), anyio.current_time() - began) == (2, 3)
+        [cap] = client.stats().caps
+        assert (cap.name, cap.limit, cap.free) == (f"server {config(server).name!r}", 2, 2)
+        await client.run_tool_calls([request("c")] * 6)
+        assert max(peaks) == 6
+
+
 @pytest.mark.case("K9")
 @pytest.mark.clause("C103")
 async def test_a_round_keeps_the_tools_that_it_started_with() -> None:

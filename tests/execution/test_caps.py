@@ -109,6 +109,25 @@ async def test_a_timed_out_call_gives_its_permit_back() -> None:
     assert results(outcomes) == ["[timed_out]", "a"]
 
 
+@pytest.mark.clause("C53")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, BaseException, ValueError])
+async def test_a_call_that_crashes_gives_its_permit_back(error: type[BaseException]) -> None:
+    lab = Capped(a=1)
+
+    @lab.tools.tool(max_concurrency=1)
+    async def crash() -> None:
+        await anyio.sleep(1)
+        raise error
+
+    async with lab.client() as client:
+        try:
+            await client.run_tool_calls([request("crash"), request("crash"), request("a")])
+        except KeyboardInterrupt:
+            assert error is KeyboardInterrupt
+        assert [cap.free for cap in client.stats().caps] == [1, 1]
+        assert_idle(client)
+
+
 async def test_a_cancelled_batch_leaves_its_permits() -> None:
     lab = Capped(a=1)
     async with lab.client() as client:

@@ -62,6 +62,12 @@ def test_oauth_is_refused_where_it_does_not_work(url: str) -> None:
         ({"url": "http://h", "timeout": 0}, ValueError, "'timeout'"),
         ({"url": "http://h", "timeout": True}, ValueError, "'timeout'"),
         ({"url": "http://h", "call_timeout": -1}, ValueError, "'call_timeout'"),
+        (
+            {"url": "http://h", "max_concurrency": 0},
+            ValueError,
+            "'max_concurrency' must be a positive integer",
+        ),
+        ({"url": "http://h", "max_concurrency": True}, ValueError, "'max_concurrency' must be a positive"),
         ({"url": "http://h", "headers": {"A": 1}}, TypeError, "'headers' must map strings"),
         ({"url": "http://h", "headers": "A: 1"}, TypeError, "'headers' must be a mapping"),
         ({"url": "http://h", "env": {"A": "1"}}, ValueError, "'env' and 'cwd'"),

@@ -65,6 +65,18 @@ async def test_calls_that_time_out_are_counted_on_their_own() -> None:
     assert report.rows[0].latency.p99 <= 2.0
 
 
+async def test_calls_that_take_no_time_are_not_counted_for_more_than_the_limit() -> None:
+    work = ToolboxWorkload(toolbox(), [[PlannedCall("work", {"seconds": 0.0})] * 20])
+    report = await measure_limits(work, limits=[1, 2], repetitions=1)
+    assert [row.work.median for row in report.rows] == [1.0, 2.0]
+
+
+async def test_a_workload_of_failures_is_said_to_be_one() -> None:
+    work = ToolboxWorkload(toolbox(), [PlannedCall("broken", {})] * 10)
+    report = await measure_limits(work, limits=[1, 2], repetitions=1)
+    assert report.reason == "No call gave a result under any limit, so there is nothing to compare."
+
+
 async def test_limits_above_the_number_of_calls_are_left_out() -> None:
     work = ToolboxWorkload(toolbox(), [PlannedCall("work", {})] * 5)
     report = await measure_limits(work, limits=[1, 4, 8, 16], repetitions=1, refine=False)
@@ -209,7 +221,11 @@ def test_a_file_of_calls_is_read() -> None:
         ('{"arguments": {}}', "line 2: there is no tool None"),
         ('{"name": "a", "args": {}}', "line 2: a call has no 'args'; it has name, arguments, repeat"),
         ('{"name": "a", "arguments": [1]}', "line 2: 'arguments' must be an object, not [1]"),
-        ('{"name": "a", "repeat": true}', "line 2: 'repeat' must be a positive integer, not true"),
+        (
+            '{"name": "a", "repeat": true}',
+            "line 2: 'repeat' must be a positive integer of at most 1000000, not true",
+        ),
+        ('{"name": "a", "repeat": 100000000000}', "line 2: 'repeat' must be a positive integer of at most"),
     ],
 )
 def test_a_bad_line_is_told_by_its_number(line: str, words: str) -> None:

@@ -37,6 +37,9 @@ def _run(arguments: Namespace) -> int:
     code = sweep.run()
     report = sweep.report()
     if report is None:
+        make_console(stderr=True).print(
+            "Interrupted before the first run had ended: there is nothing to show."
+        )
         return code
     show_report(make_console(), report, interrupted=code == INTERRUPTED)
     if arguments.json is not None:

@@ -97,7 +97,7 @@ def _application(arguments: Namespace) -> "Workload":
 
     toolbox = load_toolbox(arguments.toolbox)
     try:
-        lines = arguments.calls.read_text(encoding="utf-8").splitlines()
+        lines = arguments.calls.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise CommandError(f"--calls: cannot read {arguments.calls}: {reason}") from error
