@@ -12,6 +12,7 @@ from seqoria_runtime.client import parameters
 
 HOMES = {
     "HIDDEN": toolbox,
+    "AdaptiveLimit": client,
     "AsyncAIClient": client,
     "ClientSettings": client,
     "ClientStats": client,

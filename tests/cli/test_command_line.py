@@ -10,6 +10,7 @@ from seqoria_runtime.cli._main import COMMANDS
 
 CHAT = ["chat", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
 CHECK = ["check", "application:tools"]
+BENCH = ["bench", "limits", "--synthetic", "constant,mean=10ms"]
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -25,7 +26,7 @@ def test_without_rich_a_command_names_the_extra_in_one_line(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
-    assert main({"chat": CHAT, "check": CHECK}.get(command, [command])) == 2
+    assert main({"chat": CHAT, "check": CHECK, "bench": BENCH}.get(command, [command])) == 2
     expected = (
         f"seqoria-runtime {command}: error: rich is not installed: pip install 'seqoria-runtime[cli]'\n"
     )

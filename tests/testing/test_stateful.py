@@ -199,7 +199,7 @@ class SmallClientOfAServer(SmallClient):
     [
         ("execution.slots.Slots.release", lossy_release, "slot"),
         ("client.history.paired", turns.paired_without_cancelled, "is unanswered"),
-        ("client._session.Batch", batches.TalkativeBatch, "outcome"),
+        ("execution.events.Batch", batches.TalkativeBatch, "outcome"),
         ("mcp._hub.McpHub._stop", hasty_stop, "session is still open"),
     ],
 )

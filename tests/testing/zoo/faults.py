@@ -28,7 +28,7 @@ class Fault:
             monkeypatch.setattr(pkgutil.resolve_name(f"seqoria_runtime.{owner}"), name, part)
 
 
-BATCH = "client._session.Batch"
+BATCH = "execution.events.Batch"
 SLOTS = "client._lifecycle.Slots"
 RUNNER = "execution.scheduler.CallRunner"
 PLANNER = "execution.batch.Planner"
@@ -57,7 +57,7 @@ FAULTS = [
     Fault("unfair slots", {SLOTS: shared.UnfairSlots}, "crowds", "overtook it"),
     Fault("a slot leak on cancel", {SLOTS: shared.LeakingSlots}, "cancelled batches", "slots are free"),
     Fault(
-        "no slot is lent", {"execution.scheduler._lender": shared.lends_nothing}, "nested calls", "no timer"
+        "no slot is lent", {"execution.circles.nearest": shared.lends_nothing}, "nested calls", "no timer"
     ),
     Fault(
         "work that outlives its stream",

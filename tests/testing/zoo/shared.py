@@ -44,7 +44,7 @@ class LeakingSlots(Slots):
             super().release(slot)
 
 
-def lends_nothing(caller: CallLease | None, settings: Any) -> None:
+def lends_nothing(lease: CallLease | None, slots: Any) -> None:
     """A nested batch has to find slots of its own."""
 
 
