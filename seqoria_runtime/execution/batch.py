@@ -4,7 +4,7 @@ Synchronous: it decides, its scheduler does. Knows nothing of tasks, slots or ti
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 from seqoria_runtime._tools import Tool, ToolFailure
 from seqoria_runtime.catalogue import Catalogue
@@ -74,11 +74,11 @@ class Batch:
         """How many calls wait for nothing but a slot."""
         return self._planner.ready
 
-    def open_gate(self, caps: Caps, **options: Unpack[GateOptions]) -> None:
+    def open_gate(self, caps: Caps, options: GateOptions) -> None:
         """Hold calls back, from now on, until the limits of their own let them run; see `Gate`."""
         capped = ((call, tool.cap) for call, tool in enumerate(self._tools) if tool is not None)
         states = {call: caps.of(cap) for call, cap in capped if cap is not None}
-        self.gate = Gate(self._planner, states, **options)
+        self.gate = Gate(self._planner, states, options)
 
     def close_gate(self) -> None:
         """Let no call with a limit of its own pass any more."""

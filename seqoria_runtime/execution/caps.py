@@ -25,8 +25,11 @@ class CapWaiter(Protocol):
     def granted(self, permit: "Permit") -> bool:
         """The permit that the batch waited for is its own, if it says that it has a use for it."""
 
+    def starting(self) -> int:
+        """How many calls of the batch have a slot and are about to run."""
+
     def recalled(self, cap: "Cap") -> "Permit | None":
-        """Give a permit back that no call has begun to use, and go on waiting, first in the queue."""
+        """Give a permit back that no call is about to use, and go on waiting, first in the queue."""
 
     def cap_stuck(self) -> None:
         """Abandoned threads hold every permit of a cap that the batch waits for."""

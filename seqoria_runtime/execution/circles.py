@@ -60,10 +60,12 @@ def _may_be_served(demand: Demand, stuck: Collection[CallLease], slots: Slots) -
 
 def _may_come_free(permit: Permit, stuck: Collection[CallLease], slots: Slots) -> bool:
     """Whether all that hold this permit of a cap, or one that is lent from it, may go on."""
+    waiting = [waiter for reserved, waiter in permit.cap.reserved.items() if reserved.root is permit]
+    if any(waiter.starting() for waiter in waiting):
+        return True
     held = {caller.slot.permit.root for caller in stuck if caller.slot.permit is not None}
     if permit in held:
         return False
-    waiting = [waiter for reserved, waiter in permit.cap.reserved.items() if reserved.root is permit]
     callers = (waiter.caller for waiter in waiting)
     return all(
         (caller is not None and caller not in stuck) or _slot_may_come_free(stuck, slots)

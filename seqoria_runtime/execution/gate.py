@@ -4,8 +4,9 @@ Synchronous: it holds calls back in the planner and lets them through. Knows not
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from .caps import Cap, Permit
 from .planner import Planner
@@ -24,44 +25,38 @@ class Demand(NamedTuple):
     gate: "Gate | None"
 
 
-class GateOptions(TypedDict):
-    """What a `Gate` has to know beside the calls."""
+@dataclass(frozen=True, slots=True)
+class GateOptions:
+    """What a gate has to know of its batch.
+
+    `caller` is the call that the batch was started by, if any, and `lenders` are the permits of that and
+    of those around it, the nearest first. `starting` tells how many calls have a slot and are about to run.
+    `on_ready` is called when a call that was held back has become ready, `on_stuck` when abandoned
+    threads hold all permits of a cap that a call waits for.
+    """
 
     caller: object
     lenders: Sequence[Permit]
+    starting: Callable[[], int]
     on_ready: Callable[[], None]
     on_stuck: Callable[[], None]
 
 
 class Gate:
-    """The capped calls of one batch; the others pass. `caps` holds the caps of calls by position.
+    """The capped calls of one batch; the others pass. `caps` holds the caps of calls by position."""
 
-    `caller` is the call that the batch was started by, if any, and `lenders` are the permits of that and
-    of those around it, the nearest first.
-    `on_ready` is called when a call that was held back has become ready, `on_stuck` when abandoned
-    threads hold all permits of a cap that a call waits for.
-    """
-
-    def __init__(
-        self,
-        planner: Planner,
-        caps: Mapping[int, Cap],
-        *,
-        caller: object,
-        lenders: Sequence[Permit],
-        on_ready: Callable[[], None],
-        on_stuck: Callable[[], None],
-    ) -> None:
+    def __init__(self, planner: Planner, caps: Mapping[int, Cap], options: GateOptions) -> None:
         self._planner = planner
         self._caps = caps
-        self.caller = caller
-        self._lenders = lenders
-        self._on_ready = on_ready
-        self._on_stuck = on_stuck
+        self._options = options
         self._held: dict[Cap, list[tuple[int, int]]] = {}
         self._permits: dict[int, Permit] = {}
         self._closed = False
         planner.hold_back(self._admit)
+
+    @property
+    def caller(self) -> object:
+        return self._options.caller
 
     @property
     def waits_for(self) -> Iterable[Cap]:
@@ -92,8 +87,11 @@ class Gate:
             permit.cap.reserved.pop(permit, None)
             permit.cap.give_back(permit)
 
+    def starting(self) -> int:
+        return self._options.starting()
+
     def lenders(self, cap: Cap) -> Iterable[Permit]:
-        return (permit for permit in self._lenders if permit.cap is cap)
+        return (permit for permit in self._options.lenders if permit.cap is cap)
 
     def granted(self, permit: Permit) -> bool:
         held = self._held.get(permit.cap)
@@ -104,12 +102,12 @@ class Gate:
         self._planner.let_through(call)
         if held:
             permit.cap.wait(self)
-        self._on_ready()
+        self._options.on_ready()
         return True
 
     def recalled(self, cap: Cap) -> Permit | None:
         call = self._last_with_permit(cap)
-        if call is None:
+        if call is None or self.starting():
             return None
         permit = self._permits.pop(call)
         cap.reserved.pop(permit, None)
@@ -119,7 +117,7 @@ class Gate:
         return permit
 
     def cap_stuck(self) -> None:
-        self._on_stuck()
+        self._options.on_stuck()
 
     def _admit(self, call: int) -> bool:
         cap = self._caps.get(call)

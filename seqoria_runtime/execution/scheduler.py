@@ -30,7 +30,7 @@ from . import circles, patience
 from .batch import Batch
 from .driver import absorb_native_cancellation
 from .executor import CallRunner, ExecutionSettings
-from .gate import Demand
+from .gate import Demand, GateOptions
 from .slots import CallLease, Lane, Slot
 
 _CALLS_PER_CHECKPOINT = 64
@@ -167,14 +167,14 @@ class Scheduler:
             self._news.set()
 
     def _open_gate(self) -> None:
-        slots = self._settings.slots
-        self._batch.open_gate(
-            slots.caps,
+        options = GateOptions(
             caller=self._lender,
-            lenders=tuple(circles.permits_of(self._lender, slots)),
+            lenders=tuple(circles.permits_of(self._lender, self._settings.slots)),
+            starting=lambda: self._starting,
             on_ready=self._expand,
             on_stuck=self.slots_stuck,
         )
+        self._batch.open_gate(self._settings.slots.caps, options)
 
     def _resolve_circles(self) -> None:
         if self._lender is not None:

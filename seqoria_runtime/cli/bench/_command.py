@@ -2,7 +2,6 @@
 
 import json
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,14 +69,18 @@ class _Sweep:
         if arguments.backend == "trio" and find_spec("trio") is None:
             raise CommandError("trio is not installed: pip install 'seqoria-runtime[trio]'")
         code = INTERRUPTED
+        deadlock = ""
         try:
-            with suppress(KeyboardInterrupt):
-                code = run_virtual(self._measure, backend=arguments.backend)
-        except VirtualTimeDeadlock as error:
+            code = run_virtual(self._measure, backend=arguments.backend)
+        except* KeyboardInterrupt:
+            pass
+        except* VirtualTimeDeadlock as group:
+            deadlock = str(group.exceptions[0])
+        if deadlock:
             raise CommandError(
                 "--virtual: the tools wait for something that virtual time does not wait for, such as a "
-                f"socket or a process: {error}"
-            ) from error
+                f"socket or a process: {deadlock}"
+            )
         return code
 
     def report(self) -> "LimitReport | None":
