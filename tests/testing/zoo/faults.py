@@ -56,9 +56,7 @@ FAULTS = [
     Fault("threads that escape the cap", {SLOTS: shared.ForgettingSlots}, "threads", "as number"),
     Fault("unfair slots", {SLOTS: shared.UnfairSlots}, "crowds", "overtook it"),
     Fault("a slot leak on cancel", {SLOTS: shared.LeakingSlots}, "cancelled batches", "slots are free"),
-    Fault(
-        "no slot is lent", {"execution.circles.nearest": shared.lends_nothing}, "nested calls", "no timer"
-    ),
+    Fault("no slot is lent", {"execution.circles.nearest": shared.lends_nothing}, "nested calls", "no timer"),
     Fault(
         "work that outlives its stream",
         {"execution.stream.HostedWork.close": shared.close_without_waiting},
