@@ -12,7 +12,6 @@ HERE = Path(__file__).parent
 CAUGHT = """
 import asyncio
 import threading
-import time
 
 import anyio
 import pytest
@@ -30,7 +29,7 @@ async def test_hang_in_real_time():
     await anyio.sleep(30)
 
 def test_hang_in_plain_code():
-    time.sleep(30)
+    threading.Event().wait(30)
 
 async def test_deadlock():
     await anyio.Event().wait()
@@ -40,7 +39,7 @@ async def test_deadlock_in_a_property(value):
     await anyio.Event().wait()
 
 def test_left_thread():
-    threading.Thread(target=time.sleep, args=(4,)).start()
+    threading.Thread(target=threading.Event().wait, args=(4,)).start()
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_left_task(anyio_backend):

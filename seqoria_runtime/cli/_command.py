@@ -7,9 +7,12 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVarTuple, Unpack
 
 import anyio
+
+from seqoria_runtime._checks import positive_int
 
 Ts = TypeVarTuple("Ts")
 
@@ -46,6 +49,17 @@ def add_backend_argument(parser: ArgumentParser) -> None:
     )
 
 
+def add_context_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--context",
+        action="append",
+        default=[],
+        type=key_and_value,
+        metavar="NAME=VALUE",
+        help="a trusted value for hidden parameters; may be given several times",
+    )
+
+
 def key_and_value(text: str) -> tuple[str, str]:
     """Read an argument of the form NAME=VALUE."""
     name, equals, value = text.partition("=")
@@ -54,14 +68,39 @@ def key_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
+def positive(text: str) -> int:
+    """Read an argument that is a positive integer."""
+    try:
+        return positive_int("N", int(text))
+    except ValueError:
+        raise ArgumentTypeError(f"must be a positive integer, not {text!r}") from None
+
+
+def write_report(argument: str, file: Path, text: str) -> None:
+    """Write what `argument` asked for. Raises `CommandError` if that is not possible."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{argument}: cannot write {file}: {error.strerror}") from error
+
+
+def has_trio() -> bool:
+    return find_spec("trio") is not None
+
+
+def require_backend(backend: str) -> None:
+    """Raise `CommandError` if this backend is not installed."""
+    if backend == "trio" and not has_trio():
+        raise CommandError("trio is not installed: pip install 'seqoria-runtime[trio]'")
+
+
 def run_on(backend: str, async_fn: Callable[[Unpack[Ts]], Awaitable[int]], *args: *Ts) -> int:
     """Run `async_fn(*args)` in an event loop of its own; give its exit code, or that of an interruption.
 
     Raises `CommandError` if the backend is not installed, and `BrokenPipeError` alone, not in a
     group, if the output cannot be written because its reader has gone.
     """
-    if backend == "trio" and find_spec("trio") is None:
-        raise CommandError("trio is not installed: pip install 'seqoria-runtime[trio]'")
+    require_backend(backend)
     code = INTERRUPTED
     output_closed = False
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.processes import ended_within
 from tests.support.sockets import unused_port
 
 HERE = Path(__file__).parent
@@ -37,13 +38,14 @@ def running(command: Sequence[str], url: str, log: Path) -> Generator[str]:
 
 def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
         try:
             if httpx.get(url).is_success:
                 return
         except httpx.TransportError:
             pass
-        time.sleep(0.05)
+        if ended_within(0.05, process):
+            break
     pytest.fail(f"{process.args!r} does not answer:\n{log.read_text(errors='replace')[-2000:]}")
 
 

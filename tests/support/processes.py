@@ -22,9 +22,17 @@ def wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
         except OSError:
-            assert process.poll() is None, f"{process.args!r} has ended with {process.returncode}"
             assert time.monotonic() < deadline, f"{process.args!r} does not listen"
-            time.sleep(0.05)
+            assert not ended_within(0.05, process), f"{process.args!r} has ended with {process.returncode}"
+
+
+def ended_within(seconds: float, process: "subprocess.Popen[bytes]") -> bool:
+    """Whether a process has ended, or ends in this time."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 @contextmanager

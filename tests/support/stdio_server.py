@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from typing import Any
 
 WAYS = set(sys.argv[1:])
@@ -35,7 +35,7 @@ ODD_LINES = {
     "no_utf8": b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"\xff!"}]}}',
     "nothing": b'{"jsonrpc":"2.0","id":ID,"result":null}',
 }
-LINGER = "import time; time.sleep(600)"
+LINGER = "import threading; threading.Event().wait(600)"
 
 held: list[Any] = []
 
@@ -82,7 +82,7 @@ def call(request: Any, name: str, arguments: dict[str, Any]) -> None:
         say({"id": request, "result": text("done")})
     elif name == "deaf":
         say({"id": request, "result": text("from now on")})
-        time.sleep(600)
+        threading.Event().wait(600)
     elif name == "exit":
         sys.stdout.flush()
         os._exit(int(arguments.get("code", 3)))
@@ -92,7 +92,7 @@ def call(request: Any, name: str, arguments: dict[str, Any]) -> None:
         os.close(1)
     elif name == "close_stdin":
         os.close(0)
-        time.sleep(600)
+        threading.Event().wait(600)
     elif name == "half_line":
         os.write(1, b'{"jsonrpc": "2.0", "id": 1, "resu')
         os._exit(5)
@@ -148,7 +148,7 @@ def main() -> None:
             sys.exit(9)
         answer(message)
     if "stubborn" in WAYS:
-        time.sleep(600)
+        threading.Event().wait(600)
     if WAYS & {"orphans", "family"}:
         note("exits")
 

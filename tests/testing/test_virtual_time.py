@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from hashlib import pbkdf2_hmac
 from typing import Any, cast
 
 import anyio
@@ -35,8 +36,9 @@ pytestmark = pytest.mark.clause("C120")
 each_backend = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 
-def nap() -> None:
-    time.sleep(0.02)
+def compute() -> None:
+    """Take some real time, without the interpreter's lock, as a tool in a thread does."""
+    pbkdf2_hmac("sha256", b"", b"", 30_000)
 
 
 @each_backend
@@ -150,7 +152,7 @@ async def test_tasks_that_can_run_do_so_before_time_moves() -> None:
 
 async def test_time_stands_still_while_a_thread_of_the_runtime_works() -> None:
     with anyio.move_on_after(30) as scope:
-        await run_in_thread(nap)
+        await run_in_thread(compute)
     assert not scope.cancelled_caught
     assert anyio.current_time() == 0
     await anyio.sleep(30)
@@ -159,7 +161,7 @@ async def test_time_stands_still_while_a_thread_of_the_runtime_works() -> None:
 
 async def test_time_stands_still_while_a_thread_of_anyio_works() -> None:
     with anyio.move_on_after(30) as scope:
-        await anyio.to_thread.run_sync(nap)
+        await anyio.to_thread.run_sync(compute)
     assert not scope.cancelled_caught
     assert anyio.current_time() == 0
     await anyio.sleep(30)
@@ -169,7 +171,7 @@ async def test_time_stands_still_while_a_thread_of_anyio_works() -> None:
 def test_time_stands_still_while_a_thread_of_asyncio_works() -> None:
     async def main() -> list[float]:
         async with asyncio.timeout(30):
-            await asyncio.to_thread(nap)
+            await asyncio.to_thread(compute)
         times = [anyio.current_time()]
         await anyio.sleep(30)
         return [*times, anyio.current_time()]
@@ -189,7 +191,7 @@ async def test_time_moves_while_a_thread_waits_for_the_loop_and_only_then() -> N
     def tool() -> None:
         for _ in range(2):
             anyio.from_thread.run(in_the_loop)
-            nap()
+            compute()
 
     with anyio.move_on_after(50) as scope:
         await run_in_thread(tool)
@@ -206,7 +208,7 @@ async def test_a_task_that_a_thread_left_in_the_loop_does_not_let_time_move_for_
 
         def tool() -> None:
             anyio.from_thread.run(leave_a_task)
-            nap()
+            compute()
 
         await run_in_thread(tool)
         assert anyio.current_time() == 0
@@ -257,7 +259,7 @@ async def test_the_end_of_an_abandoned_thread_can_be_waited_for() -> None:
     def hang() -> None:
         begun.set()
         may_end.wait(10)
-        nap()
+        compute()
 
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: run_in_thread(hang, on_exit=lambda: exits.append(anyio.current_time())))
@@ -376,7 +378,7 @@ def test_a_thread_that_nobody_waits_for_may_still_wake_a_loop_with_nothing_to_do
         token = anyio.lowlevel.current_token()
 
         def wake() -> None:
-            nap()
+            compute()
             anyio.from_thread.run_sync(woken.set, token=token)
 
         thread = threading.Thread(target=wake)

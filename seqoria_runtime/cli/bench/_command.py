@@ -2,11 +2,17 @@
 
 import json
 from argparse import ArgumentParser, Namespace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seqoria_runtime.cli._command import INTERRUPTED, SUCCESS, Command, CommandError, run_on
+from seqoria_runtime.cli._command import (
+    INTERRUPTED,
+    SUCCESS,
+    Command,
+    CommandError,
+    require_backend,
+    run_on,
+    write_report,
+)
 from seqoria_runtime.cli._interrupts import run_interruptibly
 
 from ._options import add_limits_arguments, check_arguments, workload_of
@@ -42,11 +48,11 @@ def _run(arguments: Namespace) -> int:
         return code
     show_report(make_console(), report, interrupted=code == INTERRUPTED)
     if arguments.json is not None:
-        _write("--json", arguments.json, json.dumps(report.as_json(), indent=2) + "\n")
+        write_report("--json", arguments.json, json.dumps(report.as_json(), indent=2) + "\n")
     if arguments.plot is not None:
         from seqoria_runtime.tuning._svg import svg_of
 
-        _write("--plot", arguments.plot, svg_of(report))
+        write_report("--plot", arguments.plot, svg_of(report))
     return code
 
 
@@ -66,8 +72,7 @@ class _Sweep:
             return run_on(arguments.backend, run_interruptibly, self._measure)
         from seqoria_runtime.testing import VirtualTimeDeadlock, run_virtual
 
-        if arguments.backend == "trio" and find_spec("trio") is None:
-            raise CommandError("trio is not installed: pip install 'seqoria-runtime[trio]'")
+        require_backend(arguments.backend)
         code = INTERRUPTED
         deadlock = ""
         try:
@@ -114,13 +119,6 @@ class _Sweep:
 
         self._runs.append(progress.run)
         show_progress(self._console, progress)
-
-
-def _write(argument: str, file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{argument}: cannot write {file}: {error.strerror}") from error
 
 
 BENCH = Command(

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from seqoria_runtime._checks import positive_int, positive_seconds
-from seqoria_runtime.cli._command import CommandError, add_backend_argument, key_and_value
+from seqoria_runtime.cli._command import (
+    CommandError,
+    add_backend_argument,
+    add_context_argument,
+    positive,
+)
 from seqoria_runtime.cli._toolbox import load_toolbox
 
 if TYPE_CHECKING:
@@ -26,14 +31,7 @@ def add_limits_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--toolbox", metavar="MODULE:NAME", help="a LocalToolbox of yours, such as my_app.tools:tools")
     add("--calls", type=Path, metavar="FILE", help="its calls: JSON lines, each a call or a list of calls")
-    add(
-        "--context",
-        action="append",
-        default=[],
-        type=key_and_value,
-        metavar="NAME=VALUE",
-        help="a trusted value for hidden parameters; may be given several times",
-    )
+    add_context_argument(parser)
     add(
         "--synthetic",
         metavar="DURATIONS",
@@ -46,7 +44,7 @@ def add_limits_arguments(parser: ArgumentParser) -> None:
         help="what made-up calls use: sharing, queueing or thrashing, and how many calls it serves at full "
         "speed (default: sharing,16)",
     )
-    add("--count", type=_positive, metavar="N", help="how many made-up calls (default: 400)")
+    add("--count", type=positive, metavar="N", help="how many made-up calls (default: 400)")
     add(
         "--limits",
         type=_limits,
@@ -55,7 +53,13 @@ def add_limits_arguments(parser: ArgumentParser) -> None:
         help=f"the limits to try; the lowest stands for no load (default: {DEFAULT_LIMITS})",
     )
     add("--no-refine", action="store_true", help="do not try limits between those around the knee as well")
-    add("--repetitions", type=_positive, default=3, metavar="N", help="runs under each limit (default: 3)")
+    add(
+        "--repetitions",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="runs under each limit (default: 3)",
+    )
     add("--timeout", type=_seconds, metavar="SECONDS", help="the time of one call (default: no limit)")
     add("--adaptive", action="store_true", help="show what an adaptive limit does with the same calls, too")
     add("--virtual", action="store_true", help="run in virtual time: hours take seconds")
@@ -130,13 +134,6 @@ def _resource(text: str) -> "ResourceSpec":
         f"--resource: must be one of {', '.join(RESOURCE_MODELS)} and how many calls it serves at full "
         f"speed, such as sharing,16, not {text!r}"
     )
-
-
-def _positive(text: str) -> int:
-    try:
-        return positive_int("N", int(text))
-    except ValueError:
-        raise ArgumentTypeError(f"must be a positive integer, not {text!r}") from None
 
 
 def _seconds(text: str) -> float:

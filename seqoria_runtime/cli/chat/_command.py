@@ -5,8 +5,14 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from seqoria_runtime._checks import positive_int
-from seqoria_runtime.cli._command import Command, CommandError, add_backend_argument, key_and_value, run_on
+from seqoria_runtime.cli._command import (
+    Command,
+    CommandError,
+    add_backend_argument,
+    add_context_argument,
+    positive,
+    run_on,
+)
 from seqoria_runtime.models.errors import SeqoriaError
 
 if TYPE_CHECKING:
@@ -37,25 +43,17 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="MODULE:NAME",
         help="a LocalToolbox to offer to the model; may be given several times",
     )
-    add(
-        "--context",
-        action="append",
-        default=[],
-        type=key_and_value,
-        metavar="NAME=VALUE",
-        help="a trusted value for hidden parameters; may be given several times",
-    )
+    add_context_argument(parser)
     add("--tool-choice", default="auto", help="auto, required, none or the name of a tool (default: auto)")
     add("--system", metavar="TEXT", help="the system prompt; an empty one is none")
-    add("--max-turns", type=_positive, default=5, metavar="N", help="model responses per turn (default: 5)")
+    add(
+        "--max-turns",
+        type=positive,
+        default=5,
+        metavar="N",
+        help="model responses per turn (default: 5)",
+    )
     add("--once", type=_question, metavar="TEXT", help="ask this, print the answer and end")
-
-
-def _positive(text: str) -> int:
-    try:
-        return positive_int("N", int(text))
-    except ValueError:
-        raise ArgumentTypeError(f"must be a positive integer, not {text!r}") from None
 
 
 def _question(text: str) -> str:

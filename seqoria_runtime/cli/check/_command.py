@@ -1,18 +1,26 @@
 """Owns the arguments of `seqoria-runtime check`, and how its report is written."""
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seqoria_runtime._checks import positive_int
-from seqoria_runtime.cli._command import FAILURE, SUCCESS, Command, CommandError, key_and_value
+from seqoria_runtime.cli._command import (
+    FAILURE,
+    SUCCESS,
+    Command,
+    CommandError,
+    add_context_argument,
+    has_trio,
+    positive,
+    require_backend,
+    write_report,
+)
 
 if TYPE_CHECKING:
     from seqoria_runtime.testing import Backend
-    from seqoria_runtime.testing.toolbox_check import ToolboxReport
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -20,7 +28,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add("toolbox", metavar="MODULE:NAME", help="the LocalToolbox to check, such as my_app.tools:tools")
     add(
         "--examples",
-        type=_positive,
+        type=positive,
         default=50,
         metavar="N",
         help="examples of each property (default: 50)",
@@ -33,14 +41,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         default="both",
         help="what to run on (default: both)",
     )
-    add(
-        "--context",
-        action="append",
-        default=[],
-        type=key_and_value,
-        metavar="NAME=VALUE",
-        help="a trusted value for hidden parameters; may be given several times",
-    )
+    add_context_argument(parser)
     add(
         "--allow",
         action="append",
@@ -48,13 +49,6 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="EXCEPTION",
         help="a class of exceptions that tools raise on purpose; may be given several times",
     )
-
-
-def _positive(text: str) -> int:
-    try:
-        return positive_int("N", int(text))
-    except ValueError:
-        raise ArgumentTypeError(f"must be a positive integer, not {text!r}") from None
 
 
 def _run(arguments: Namespace) -> int:
@@ -77,24 +71,15 @@ def _run(arguments: Namespace) -> int:
     )
     make_console(plain=True).print(printable(str(report)), soft_wrap=True)
     if arguments.json is not None:
-        _write(report, arguments.json)
+        write_report("--json", arguments.json, json.dumps(report.as_json(), indent=2) + "\n")
     return SUCCESS if report.ok else FAILURE
 
 
 def _backends(chosen: str) -> "Sequence[Backend]":
-    has_trio = find_spec("trio") is not None
-    if chosen == "trio" and not has_trio:
-        raise CommandError("trio is not installed: pip install 'seqoria-runtime[trio]'")
-    if chosen == "asyncio" or not has_trio:
-        return ("asyncio",)
-    return ("trio",) if chosen == "trio" else ("asyncio", "trio")
-
-
-def _write(report: "ToolboxReport", file: Path) -> None:
-    try:
-        file.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"--json: cannot write {file}: {error.strerror}") from error
+    if chosen == "trio":
+        require_backend(chosen)
+        return ("trio",)
+    return ("asyncio", "trio") if chosen == "both" and has_trio() else ("asyncio",)
 
 
 CHECK = Command(
