@@ -11,6 +11,7 @@ from ._report import LimitReport, LimitRow, report_of
 from ._resource import ResourceSpec
 from ._runs import CallRecord, Run
 from ._statistics import Percentiles, Spread
+from ._svg import svg_of
 from ._workload import Load, SyntheticWorkload, ToolboxWorkload, Workload
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "measure_limits",
     "read_calls",
     "report_of",
+    "svg_of",
 ]

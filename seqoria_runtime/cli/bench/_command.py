@@ -50,7 +50,7 @@ def _run(arguments: Namespace) -> int:
     if arguments.json is not None:
         write_report("--json", arguments.json, json.dumps(report.as_json(), indent=2) + "\n")
     if arguments.plot is not None:
-        from seqoria_runtime.tuning._svg import svg_of
+        from seqoria_runtime.tuning import svg_of
 
         write_report("--plot", arguments.plot, svg_of(report))
     return code
