@@ -1,5 +1,6 @@
 """Owns the knowledge of which history lists have a live turn, over all clients of the process."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from seqoria_runtime.execution.hosting import HostedWork, hosted_in
@@ -8,11 +9,19 @@ from seqoria_runtime.models.errors import TurnInProgressError
 _live: dict[int, tuple[list[Any], HostedWork[Any]]] = {}
 
 
-async def claim(history: list[Any], work: HostedWork[Any]) -> None:
-    """Make `work` the live turn of this list; waits for an earlier one that is being closed.
+def claim(history: list[Any], work: HostedWork[Any], begin: Callable[[], None]) -> Awaitable[None] | None:
+    """Make `work` the live turn of this list and call `begin`, whose failure gives the list up again.
 
-    Raises `TurnInProgressError` if the list has a live turn that is not.
+    Where the list has an earlier turn, what is given has to be awaited first: it waits for one that is
+    being closed, and raises `TurnInProgressError` for one that is not.
     """
+    if id(history) in _live:
+        return _claim_later(history, work, begin)
+    _claim(history, work, begin)
+    return None
+
+
+async def _claim_later(history: list[Any], work: HostedWork[Any], begin: Callable[[], None]) -> None:
     while (entry := _live.get(id(history))) is not None:
         earlier = entry[1]
         if earlier.reason is None or earlier.would_wait_for(hosted_in.get()):
@@ -20,8 +29,17 @@ async def claim(history: list[Any], work: HostedWork[Any]) -> None:
                 "this history has a turn in progress: finish or close it before the next one, or give each "
                 "conversation a list of its own"
             )
-        await earlier.settled.wait()
+        await earlier.settled()
+    _claim(history, work, begin)
+
+
+def _claim(history: list[Any], work: HostedWork[Any], begin: Callable[[], None]) -> None:
     _live[id(history)] = (history, work)
+    try:
+        begin()
+    except BaseException:
+        release(history)
+        raise
 
 
 def release(history: list[Any]) -> None:

@@ -1,6 +1,6 @@
 """Owns what exists only while a client is open: its root, its live batches, and how work is run in it."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from seqoria_runtime.providers._protocol import AsyncBaseProvider, ModelRequest,
 
 from . import _live_turns
 from ._root import CallerScope, Root
-from ._turn import Services, Turn, TurnEvent, TurnOptions, check_calls, model_request
+from ._turn import Definitions, Services, Turn, TurnEvent, TurnOptions, check_calls, model_request
 from .history import StepRecord, TurnRecord
 
 StepEvent: TypeAlias = ChatChunk | ModelResponse
@@ -59,7 +59,7 @@ class Session:
         self.batches: set[Batch] = set()
         self._catalogue = catalogue
         self._execution = execution
-        self._services = Services(providers, catalogue, execution, self.batches)
+        self._services = Services(providers, catalogue, execution, self.batches, Definitions())
 
     def runs(self, lease: CallLease | None) -> bool:
         """Whether this code is part of a tool call of this client."""
@@ -80,13 +80,8 @@ class Session:
             turn = Turn(self._services, record, options, context=context, variables=variables, caller=caller)
             await turn.run(channel)
 
-        async def begin() -> None:
-            await _live_turns.claim(record.history, work)
-            try:
-                record.begin()
-            except BaseException:
-                _live_turns.release(record.history)
-                raise
+        def begin() -> Awaitable[None] | None:
+            return _live_turns.claim(record.history, work, record.begin)
 
         work: HostedWork[TurnEvent] = HostedWork(
             self.root, run, name="this turn", limit=_BUFFERED_EVENTS, before_start=begin, at_end=record.settle
@@ -196,7 +191,8 @@ class Session:
 
     def _step_request(self, record: StepRecord, options: StepOptions) -> tuple[ModelRequest, Catalogue]:
         catalogue = self._catalogue() if options.use_tools else Catalogue()
-        return model_request(record.messages, catalogue, options.tool_choice, options.model), catalogue
+        tools = self._services.definitions.of(catalogue)
+        return model_request(record.messages, tools, options.tool_choice, options.model), catalogue
 
 
 def _checked(response: ModelResponse, catalogue: Catalogue) -> ModelResponse:

@@ -38,7 +38,7 @@ from seqoria_runtime.providers._protocol import (
     ToolDefinition,
 )
 
-from .history import TurnRecord, paired
+from .history import TurnRecord
 
 TurnEvent: TypeAlias = ChatChunk | ToolOutcome | ToolProgress | ToolMessages | AssistantMessage
 
@@ -57,6 +57,23 @@ class TurnOptions:
     keep_partial: bool
 
 
+class Definitions:
+    """The tools of a catalogue as models are told of them; those of the last catalogue are kept."""
+
+    def __init__(self) -> None:
+        self._catalogue = Catalogue()
+        self._definitions: tuple[ToolDefinition, ...] = ()
+
+    def of(self, catalogue: Catalogue) -> tuple[ToolDefinition, ...]:
+        if catalogue is not self._catalogue:
+            self._definitions = tuple(
+                ToolDefinition(entry.name, entry.tool.description, entry.tool.parameters)
+                for entry in catalogue.entries.values()
+            )
+            self._catalogue = catalogue
+        return self._definitions
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What a turn uses of its client. `catalogue` gives the snapshot of now."""
@@ -65,6 +82,7 @@ class Services:
     catalogue: Callable[[], Catalogue]
     execution: ExecutionSettings
     batches: set[Batch]
+    definitions: Definitions
 
 
 class Turn:
@@ -93,7 +111,8 @@ class Turn:
         tool_choice = self._options.tool_choice
         for _ in range(self._options.max_turns):
             catalogue = self._services.catalogue()
-            request = model_request(self._record.messages, catalogue, tool_choice, self._options.model)
+            tools = self._services.definitions.of(catalogue)
+            request = model_request(self._record.messages, tools, tool_choice, self._options.model)
             response = await self._ask(request, channel)
             self._add_usage(response.usage)
             if isinstance(response, AssistantMessage):
@@ -151,7 +170,7 @@ class Turn:
             outcomes = await scheduler.run()
         finally:
             self._services.batches.discard(batch)
-        await channel.send_and_wait(paired(calls, outcomes), self._record.commit_round)
+        await channel.send_and_wait(self._record.complete_round(outcomes), self._record.commit_round)
 
     def _add_usage(self, usage: LLMUsage | None) -> None:
         if usage is not None:
@@ -171,25 +190,17 @@ def _tell_progress(channel: Channel[TurnEvent], progress: ToolProgress) -> None:
 
 
 def model_request(
-    messages: Sequence[ChatMessage], catalogue: Catalogue, tool_choice: str, model: str | None
+    messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition], tool_choice: str, model: str | None
 ) -> ModelRequest:
     """The question to the model; without tools nothing is said of tools at all."""
-    if not catalogue:
+    if not tools:
         return ModelRequest(messages, model=model)
-    if tool_choice not in {"auto", "required", "none"} and catalogue.get(tool_choice) is None:
+    if tool_choice not in {"auto", "required", "none"} and all(tool.name != tool_choice for tool in tools):
         raise ValueError(
             "'tool_choice' must be 'auto', 'required', 'none' or the name of an available tool, "
             f"not {tool_choice!r}"
         )
-    return ModelRequest(messages, tools=definitions(catalogue), tool_choice=tool_choice, model=model)
-
-
-def definitions(catalogue: Catalogue) -> tuple[ToolDefinition, ...]:
-    """The tools of a catalogue as the model is told of them."""
-    return tuple(
-        ToolDefinition(entry.name, entry.tool.description, entry.tool.parameters)
-        for entry in catalogue.entries.values()
-    )
+    return ModelRequest(messages, tools=tools, tool_choice=tool_choice, model=model)
 
 
 def check_calls(response: ToolCallRequestList, catalogue: Catalogue) -> None:

@@ -24,6 +24,7 @@ from seqoria_runtime.models import (
 )
 
 _MODELS = (SystemMessage, UserMessage, AssistantMessage, ToolCallRequest, ToolCallResult, ToolCallError)
+_MODEL_SET = frozenset(_MODELS)
 
 _BY_ROLE: Mapping[str, type[ChatMessage]] = {
     "system": SystemMessage,
@@ -54,8 +55,11 @@ def to_messages(history: Iterable[Any]) -> list[ChatMessage]:
     Raises `ValueError` for a dictionary that is no message, and `TypeError` for anything that is
     neither, naming the position.
     """
+    items = list(history)
+    if _MODEL_SET.issuperset(map(type, items)):
+        return items
     messages: list[ChatMessage] = []
-    for position, item in enumerate(history):
+    for position, item in enumerate(items):
         if isinstance(item, _MODELS):
             messages.append(item)
         else:
@@ -186,6 +190,7 @@ class TurnRecord:
         self._added = False
         self._settled = False
         self._round: tuple[list[ChatMessage], Sequence[ToolCallRequest], RunningBatch] | None = None
+        self._complete: ToolMessages | None = None
         self._partial: list[str] = []
 
     @property
@@ -214,6 +219,12 @@ class TurnRecord:
     ) -> None:
         """Remember a round whose calls are about to run."""
         self._round = (beside_calls(message), calls, batch)
+
+    def complete_round(self, outcomes: Sequence[ToolCallOutcome]) -> ToolMessages:
+        """The round's calls and outcomes, all of which have settled, as `commit_round` will add them."""
+        assert self._round is not None
+        self._complete = paired(self._round[1], outcomes)
+        return self._complete
 
     def commit_round(self) -> None:
         """Add the round, all of whose calls have settled."""
@@ -249,7 +260,10 @@ class TurnRecord:
         if self._round is None:
             return
         beside, calls, batch = self._round
-        self._history.extend((*beside, *paired(calls, batch.outcomes_so_far())))
+        messages, self._complete = self._complete, None
+        if messages is None:
+            messages = paired(calls, batch.outcomes_so_far())
+        self._history.extend((*beside, *messages))
         self._added = True
         self._round = None
         self._partial.clear()

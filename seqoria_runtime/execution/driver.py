@@ -20,19 +20,17 @@ from anyio.lowlevel import checkpoint
 class Driver:
     """Drives coroutines one after another in the task that made it, with no cancellation then on its way.
 
-    `on_suspend` is called each time a coroutine suspends for the first time. `suspended`,
-    `delivered` and `disturbed` speak of the coroutine driven last: whether it suspended, the last
+    `suspended`, `delivered` and `disturbed` speak of the coroutine driven last: whether it suspended, the last
     exception that the event loop threw into it, if any, and whether that happened or it cancelled
     its own task.
     """
 
     __slots__ = (
-        "_cancel_count", "_cancels_before", "_on_suspend", "_self_cancels", "_task", "_uncancel",
+        "_cancel_count", "_cancels_before", "_self_cancels", "_task", "_uncancel",
         "delivered", "disturbed", "suspended",
     )  # fmt: skip
 
-    def __init__(self, on_suspend: Callable[[], None]) -> None:
-        self._on_suspend = on_suspend
+    def __init__(self) -> None:
         self._task = _asyncio_task()
         self._cancel_count = _never if self._task is None else self._task.cancelling
         self._uncancel = _never if self._task is None else self._task.uncancel
@@ -63,8 +61,13 @@ class Driver:
         self._cancels_before = min(self._cancels_before, cancels)
 
     @types.coroutine
-    def drive(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> Generator[Any, Any, Any]:
-        """Await `coroutine` with every step of it run in `context`."""
+    def drive(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        context: Context,
+        on_suspend: Callable[[], object] = lambda: None,
+    ) -> Generator[Any, Any, Any]:
+        """Await `coroutine` with every step of it run in `context`; `on_suspend` is called if it suspends."""
         run = context.run
         cancel_count = self._cancel_count
         before = cancel_count()
@@ -77,7 +80,7 @@ class Driver:
             if cancel_count() > before:
                 self._note_self_cancels(cancel_count() - before)
         self.suspended = True
-        self._on_suspend()
+        on_suspend()
         step: Callable[[Any], Any]
         while True:
             try:

@@ -111,7 +111,7 @@ class CallRunner:
         self.trusted = context
         self.on_progress = on_progress
         self._caller = caller
-        self._driver = Driver(self._suspending)
+        self._driver = Driver()
         self._on_suspend = on_suspend
         self._scope: CancelScope | None = None
         self._deadline = math.inf
@@ -163,7 +163,7 @@ class CallRunner:
 
     def _call(self, tool: Tool, prepared: Any, variables: Context) -> Awaitable[Any]:
         if tool.blocking or tool.hidden:
-            return self._driver.drive(self._invoke(tool, prepared), variables)
+            return self._driver.drive(self._invoke(tool, prepared), variables, self._suspending)
         try:
             value = variables.run(tool.call, prepared)
         except BaseException:
@@ -171,7 +171,7 @@ class CallRunner:
             raise
         if type(value) is not CoroutineType:
             value = _await(value)
-        return self._driver.drive(value, variables)
+        return self._driver.drive(value, variables, self._suspending)
 
     def _suspending(self) -> None:
         self.suspended = True

@@ -59,24 +59,20 @@ class HostedWork(Generic[T]):
         self._work = work
         self._before_start = before_start
         self._at_end = at_end
-        self._scope = CancelScope()
-        self._ended = Event()
-        self.settled = Event()
-        """Set once `at_end` has been called."""
+        self._scope: CancelScope | None = None
+        self._end: Event | None = None
+        self._settlement: Event | None = None
         self._failure: BaseException | None = None
         self.name = name
         self.channel: Channel[T] = Channel(limit)
         self.variables: Context = copy_context()
         self.variables.run(hosted_in.set, (*hosted_in.get(), self))
         self.started = False
+        self.ended = False
+        """Whether the hosted task is through, its cleanup included."""
         self.reason: Reason | None = None
         self.waits_for: list[HostedWork[Any]] = []
         """The works whose end some code that this work runs is waiting for."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the hosted task is through, its cleanup included."""
-        return self._ended.is_set()
 
     async def start(self) -> None:
         """Begin to work; raises what stands in the way, and has then not begun.
@@ -108,6 +104,7 @@ class HostedWork(Generic[T]):
 
     async def run(self) -> None:
         """Do the work, in a task of its own (called by the host). Raises nothing."""
+        assert self._scope is not None
         try:
             with self._scope:
                 await self._work(self.channel)
@@ -121,7 +118,9 @@ class HostedWork(Generic[T]):
             self._settle_alone()
         # The context and the closures hold this object in turn: drop them, and spare a garbage collection.
         del self.variables, self._work, self._before_start
-        self._ended.set()
+        self.ended = True
+        if self._end is not None:
+            self._end.set()
         self.channel.close()
 
     def _note_cancelled(self, exc: BaseException) -> None:
@@ -149,6 +148,10 @@ class HostedWork(Generic[T]):
             self.reason = self.reason or reason
             if reason == "client closed":
                 self.channel.cut()
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._scope is not None:
             self._scope.cancel()
 
     def close_with_client(self) -> None:
@@ -164,9 +167,11 @@ class HostedWork(Generic[T]):
         """Wait until the work has ended, whatever happens to the caller meanwhile."""
         interruption: BaseException | None = None
         while not self.ended:
+            if self._end is None:
+                self._end = Event()
             try:
                 with CancelScope(shield=True):
-                    await self._ended.wait()
+                    await self._end.wait()
             except get_cancelled_exc_class() as exc:
                 # Only asyncio's own Task.cancel gets through a shield: it is kept, and raised in the end.
                 interruption = exc
@@ -215,7 +220,7 @@ class HostedWork(Generic[T]):
         post_to_loop(self._host.token, self._end_dropped, otherwise=self._settle_alone)
 
     def _end_dropped(self) -> None:
-        self._scope.cancel()
+        self._cancel()
         if self.ended:
             self._log_failure()
             self._settle_alone()
@@ -226,7 +231,15 @@ class HostedWork(Generic[T]):
             try:
                 at_end()
             finally:
-                self.settled.set()
+                if self._settlement is not None:
+                    self._settlement.set()
+
+    async def settled(self) -> None:
+        """Wait until `at_end` has been called."""
+        if self._at_end is not None:
+            if self._settlement is None:
+                self._settlement = Event()
+            await self._settlement.wait()
 
     def _settle_alone(self) -> None:
         """Settle where nobody can be told that it failed, as it may with an application's own list."""

@@ -172,6 +172,8 @@ class Lane:
             lease.lanes.remove(self)
             if not lease.lanes:
                 self._slots.callers.pop(lease, None)
+        # The batch holds this lane in turn: without a circle no garbage collection is needed for either.
+        del self.waiter
 
 
 class Slots:

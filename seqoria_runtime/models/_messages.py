@@ -173,6 +173,7 @@ ChatMessage: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMe
 ChatMessages: TypeAlias = ChatMessage
 
 _TOOL_MESSAGE = (ToolCallRequest, ToolCallResult, ToolCallError)
+_TOOL_MESSAGE_SET = frozenset(_TOOL_MESSAGE)
 
 
 class ToolMessages(list[ToolMessage]):
@@ -211,6 +212,8 @@ class ToolMessages(list[ToolMessage]):
 
 def _checked(items: Iterable[ToolMessage]) -> list[ToolMessage]:
     whole = list(items)
+    if _TOOL_MESSAGE_SET.issuperset(map(type, whole)):
+        return whole
     for item in whole:
         if not isinstance(item, _TOOL_MESSAGE):
             raise TypeError(

@@ -4,8 +4,7 @@ Knows nothing of HTTP; a provider may be a script, a local model or a remote ser
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -70,18 +69,13 @@ class AsyncBaseProvider(ABC):
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
         """Answer at once. The default reads `stream` to its end."""
-        async with aclosing(_as_generator(self.stream(request))) as events:
+        events = self.stream(request)
+        try:
             async for event in events:
-                if isinstance(event, (AssistantMessage, ToolCallRequestList)):
+                if isinstance(event, (ToolCallRequestList, AssistantMessage)):
                     return event
+        finally:
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                await close()
         raise ProviderProtocolError(f"{self.name}'s stream ended without a response", provider=self.name)
-
-
-async def _as_generator(events: AsyncIterator[ProviderEvent]) -> AsyncGenerator[ProviderEvent, None]:
-    try:
-        async for event in events:
-            yield event
-    finally:
-        close = getattr(events, "aclose", None)
-        if close is not None:
-            await close()

@@ -21,12 +21,8 @@ variable: ContextVar[str] = ContextVar("variable", default="none")
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 
 
-def ignore() -> None:
-    pass
-
-
 async def drive(coroutine: Coroutine[Any, Any, Any], context: Context | None = None) -> Any:
-    return await Driver(ignore).drive(coroutine, context or copy_context())
+    return await Driver().drive(coroutine, context or copy_context())
 
 
 async def current() -> asyncio.Task[Any]:
@@ -96,7 +92,7 @@ async def test_cleanup_runs_in_the_given_context_too() -> None:
 
 @pytest.mark.clause("C37")
 async def test_what_one_coroutine_sets_is_not_seen_by_the_next_of_the_same_driver() -> None:
-    driver, base = Driver(ignore), copy_context()
+    driver, base = Driver(), copy_context()
 
     async def swap() -> str:
         before = variable.get()
@@ -143,7 +139,7 @@ async def test_a_task_group_inside_a_driven_coroutine_raises_its_childrens_error
 
 async def test_on_suspend_is_called_at_the_first_suspension_of_each_coroutine() -> None:
     calls: list[str] = []
-    driver = Driver(lambda: calls.append("suspended"))
+    driver = Driver()
 
     async def suspend(times: int) -> None:
         for _ in range(times):
@@ -151,13 +147,13 @@ async def test_on_suspend_is_called_at_the_first_suspension_of_each_coroutine() 
             calls.append("step")
 
     for times in (0, 2, 0, 1):
-        await driver.drive(suspend(times), copy_context())
+        await driver.drive(suspend(times), copy_context(), lambda: calls.append("suspended"))
         assert driver.suspended is (times > 0)
     assert calls == ["suspended", "step", "step", "suspended", "step"]
 
 
 async def test_forgetting_takes_back_what_was_noted_of_the_last_coroutine() -> None:
-    driver = Driver(ignore)
+    driver = Driver()
     with anyio.move_on_after(1):
         await driver.drive(anyio.sleep_forever(), copy_context())
     driver.forget()
@@ -230,7 +226,7 @@ def test_an_error_that_is_thrown_in_is_not_kept_alive_by_the_driver() -> None:
     async def work() -> None:
         await pause()
 
-    driver = Driver(ignore)
+    driver = Driver()
     generator = driver.drive(work(), copy_context())
     generator.send(None)
     error = Odd()
@@ -247,7 +243,7 @@ def test_an_error_that_is_thrown_in_is_not_kept_alive_by_the_driver() -> None:
 
 
 async def test_a_driver_where_nothing_happened_is_undisturbed() -> None:
-    driver = Driver(ignore)
+    driver = Driver()
     await driver.drive(anyio.sleep(1), copy_context())
     assert (driver.disturbed, driver.natively_cancelled, driver.take_self_cancels()) == (False, False, 0)
 
@@ -269,7 +265,7 @@ async def test_a_stray_cancellation_is_not_taken_for_one_that_was_delivered() ->
         await checkpoint()
         raise stray
 
-    driver = Driver(ignore)
+    driver = Driver()
     with pytest.raises(get_cancelled_exc_class()) as caught:
         await driver.drive(go_astray(), copy_context())
     assert caught.value is stray
@@ -300,7 +296,7 @@ async def test_a_native_cancel_by_somebody_else_is_noted_even_if_the_coroutine_s
     drivers = []
 
     async def work() -> None:
-        drivers.append(Driver(ignore))
+        drivers.append(Driver())
         coroutine = swallow(wait_for_news()) if swallowed else wait_for_news()
         await drivers[0].drive(coroutine, copy_context())
 
@@ -322,7 +318,7 @@ async def test_a_native_cancel_before_the_coroutine_is_not_put_down_to_it() -> N
 
     async def work() -> None:
         await swallow(wait_for_news())
-        driver = Driver(ignore)
+        driver = Driver()
         await driver.drive(asyncio.sleep(1), copy_context())
         seen.append((driver.natively_cancelled, driver.disturbed, driver.take_self_cancels()))
 
@@ -339,7 +335,7 @@ async def test_a_native_cancel_between_two_coroutines_of_a_driver_is_somebody_el
     noted = []
 
     async def work() -> None:
-        driver = Driver(ignore)
+        driver = Driver()
         await driver.drive(checkpoint(), copy_context())
         (await current()).cancel()  # as a signal handler does
         try:
@@ -361,7 +357,7 @@ async def test_a_native_cancel_is_noted_though_an_earlier_coroutine_took_back_mo
 
     async def work() -> None:
         await swallow(wait_for_news())
-        driver = Driver(ignore)
+        driver = Driver()
         await driver.drive(take_back(), copy_context())
         await driver.drive(swallow(wait_for_news()), copy_context())
         noted.append(driver.natively_cancelled)
@@ -423,7 +419,7 @@ SELF_CANCELS = [
 async def test_a_coroutine_that_cancels_its_own_task_is_noticed_and_taken_back(
     function: Callable[[], Coroutine[Any, Any, None]], times: int
 ) -> None:
-    driver = Driver(ignore)
+    driver = Driver()
     with suppress(asyncio.CancelledError, ValueError):
         await driver.drive(function(), copy_context())
     assert driver.disturbed
@@ -442,7 +438,7 @@ async def test_a_self_cancel_that_the_coroutine_took_back_itself_is_not_taken_ba
 
     async def work() -> int:
         await swallow(wait_for_news())
-        driver = Driver(ignore)
+        driver = Driver()
         await driver.drive(cancel_and_uncancel(), copy_context())
         driver.take_self_cancels()
         return (await current()).cancelling()
@@ -461,7 +457,7 @@ async def test_a_self_cancel_beside_a_real_one_takes_back_only_its_own() -> None
         await cancel_self()
 
     async def work() -> None:
-        driver = Driver(ignore)
+        driver = Driver()
         await driver.drive(both(), copy_context())
         assert driver.take_self_cancels() == 1
         assert driver.natively_cancelled
@@ -477,7 +473,7 @@ async def test_a_self_cancel_beside_a_real_one_takes_back_only_its_own() -> None
 
 @on_asyncio
 async def test_the_timeouts_and_groups_of_asyncio_inside_a_coroutine_are_no_native_cancel() -> None:
-    driver = Driver(ignore)
+    driver = Driver()
 
     async def fail() -> None:
         raise ValueError("child")
@@ -507,7 +503,7 @@ async def test_a_cancel_that_a_thread_of_the_coroutine_asks_for_counts_as_somebo
     noted = []
 
     async def work() -> None:
-        driver = Driver(ignore)
+        driver = Driver()
         try:
             await driver.drive(cancel_self_through_a_thread(), copy_context())
         finally:
