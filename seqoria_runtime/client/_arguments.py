@@ -80,12 +80,13 @@ def choice(tool_choice: Any) -> str:
 
 def call_list(calls: Any) -> list[ToolCallRequest]:
     """The calls of a batch as a list of their own; any iterable is read once."""
-    if isinstance(calls, ToolCallRequestList):
+    # Asking for a model's class costs a microsecond where the answer is no.
+    if type(calls) is not list and isinstance(calls, ToolCallRequestList):
         return list(calls.tool_calls)
     if isinstance(calls, (str, bytes, Mapping)) or not isinstance(calls, Iterable):
         raise TypeError(f"'calls' must be a list of ToolCallRequest objects, not {type(calls).__name__}")
     whole = list(calls)
     for position, call in enumerate(whole):
-        if not isinstance(call, ToolCallRequest):
+        if type(call) is not ToolCallRequest and not isinstance(call, ToolCallRequest):
             raise TypeError(f"calls[{position}] must be a ToolCallRequest, not {type(call).__name__}")
     return whole

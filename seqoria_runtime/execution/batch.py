@@ -44,14 +44,15 @@ class Batch:
         self._on_settled = on_settled
         self.on_progress = on_progress
         self._outcomes: list[ToolCallOutcome | None] = [None] * len(calls)
-        self._tools: list[Tool | None] = []
         self._prepared: list[Any] = [None] * len(calls)
         self._running: dict[int, None] = {}
         self.capped = False
         """Whether any tool of these calls has a limit of its own."""
         self.gate: Gate | None = None
-        planned: dict[str, PlannedCall] = {}
-        self._planner = Planner([self._look_up(planned, request) for request in calls])
+        known: dict[str, tuple[Tool | None, PlannedCall]] = {}
+        found = [known.get(call.name) or self._look_up(known, call.name) for call in calls]
+        self._tools = [tool for tool, _ in found]
+        self._planner = Planner([planned for _, planned in found])
         self.unsettled = len(calls)
         self.begun = False
         """Whether any call has been started."""
@@ -64,7 +65,8 @@ class Batch:
             if refusal is not None:
                 self._publish(call, refusal)
                 refused.append(call)
-        self._skip(self._planner.refuse(refused))
+        if refused:
+            self._skip(self._planner.refuse(refused))
         for call in sorted(self._planner.cyclic):
             if self._outcomes[call] is None:
                 self._publish(call, outcomes.cyclic(self._calls[call]))
@@ -145,18 +147,16 @@ class Batch:
             if self._outcomes[call] is None and call not in self._running:
                 yield request.name
 
-    def _look_up(self, known: dict[str, PlannedCall], request: ToolCallRequest) -> PlannedCall:
-        entry = self._catalogue.get(request.name)
-        self._tools.append(None if entry is None else entry.tool)
-        planned = known.get(request.name)
-        if planned is None:
-            self.capped |= entry is not None and entry.tool.cap is not None
-            planned = known[request.name] = (
-                PlannedCall((request.name,))
-                if entry is None
-                else PlannedCall(entry.names, entry.tool.depends_on)
-            )
-        return planned
+    def _look_up(
+        self, known: dict[str, tuple[Tool | None, PlannedCall]], name: str
+    ) -> tuple[Tool | None, PlannedCall]:
+        entry = self._catalogue.get(name)
+        if entry is None:
+            known[name] = None, PlannedCall((name,))
+        else:
+            self.capped |= entry.tool.cap is not None
+            known[name] = entry.tool, PlannedCall(entry.names, entry.tool.depends_on)
+        return known[name]
 
     def _prepare(self, call: int) -> ToolCallError | None:
         """Check a call's arguments and keep them, or say why it cannot run."""

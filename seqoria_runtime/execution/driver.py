@@ -20,14 +20,14 @@ from anyio.lowlevel import checkpoint
 class Driver:
     """Drives coroutines one after another in the task that made it, with no cancellation then on its way.
 
-    `suspended`, `delivered` and `disturbed` speak of the coroutine driven last: whether it suspended, the last
-    exception that the event loop threw into it, if any, and whether that happened or it cancelled
-    its own task.
+    `begin` starts a coroutine, and `finish` awaits the rest of one that suspends. `delivered` and
+    `disturbed` speak of the coroutine driven last: the last exception that the event loop threw into
+    it, if any, and whether that happened or it cancelled its own task.
     """
 
     __slots__ = (
         "_cancel_count", "_cancels_before", "_self_cancels", "_task", "_uncancel",
-        "delivered", "disturbed", "suspended",
+        "delivered", "disturbed",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -36,7 +36,6 @@ class Driver:
         self._uncancel = _never if self._task is None else self._task.uncancel
         self._cancels_before = self._cancel_count()
         self._self_cancels = 0
-        self.suspended = False
         self.disturbed = False
         self.delivered: BaseException | None = None
 
@@ -54,33 +53,34 @@ class Driver:
         self._begin(self._cancel_count())
 
     def _begin(self, cancels: int) -> None:
-        self.suspended = self.disturbed = False
+        self.disturbed = False
         self.delivered = None
         self._self_cancels = 0
         # Never more than when the driver was made: a cancellation that comes between two calls is real.
         self._cancels_before = min(self._cancels_before, cancels)
 
-    @types.coroutine
-    def drive(
-        self,
-        coroutine: Coroutine[Any, Any, Any],
-        context: Context,
-        on_suspend: Callable[[], object] = lambda: None,
-    ) -> Generator[Any, Any, Any]:
-        """Await `coroutine` with every step of it run in `context`; `on_suspend` is called if it suspends."""
-        run = context.run
-        cancel_count = self._cancel_count
-        before = cancel_count()
+    def begin(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> tuple[bool, Any]:
+        """Run `coroutine` in `context` as far as it goes without suspending.
+
+        Give whether it has ended, and its value if so; what it waits for, to be given to `finish`, if not.
+        """
+        before = self._cancel_count()
         self._begin(before)
         try:
-            trap = run(coroutine.send, None)
+            return False, context.run(coroutine.send, None)
         except StopIteration as done:
-            return done.value
+            return True, done.value
         finally:
-            if cancel_count() > before:
-                self._note_self_cancels(cancel_count() - before)
-        self.suspended = True
-        on_suspend()
+            if self._cancel_count() > before:
+                self._note_self_cancels(self._cancel_count() - before)
+
+    @types.coroutine
+    def finish(
+        self, coroutine: Coroutine[Any, Any, Any], context: Context, trap: Any
+    ) -> Generator[Any, Any, Any]:
+        """Await the rest of a coroutine that `begin` left suspended, each step of it run in `context`."""
+        run = context.run
+        cancel_count = self._cancel_count
         step: Callable[[Any], Any]
         while True:
             try:

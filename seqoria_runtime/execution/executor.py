@@ -6,7 +6,7 @@ here. Knows nothing of batches; cancellation belongs to whoever cancelled, and i
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -135,8 +135,7 @@ class CallRunner:
         started = settings.now()
         deadline = math.inf if timeout is None else started + timeout
         self._deadline, self._scope = deadline, scope
-        lease = CallLease(settings.slots, slot, request.name, self._caller)
-        lease.call = (request, self)
+        lease = CallLease(settings.slots, slot, request.name, self._caller, (request, self))
         variables = self._variables.copy()
         variables.run(current_lease.set, lease)
         self._began = not tool.hidden
@@ -144,7 +143,11 @@ class CallRunner:
         value: Any = None
         failure: BaseException | None = None
         try:
-            value = await self._call(tool, prepared, variables)
+            coroutine = self._call(tool, prepared, variables)
+            ended, value = self._driver.begin(coroutine, variables)
+            if not ended:
+                self._note_suspended()
+                value = await self._driver.finish(coroutine, variables, value)
         except BaseException as exc:  # noqa: BLE001 - the one place where an exception becomes an outcome
             failure = exc
         overran = settings.now() >= deadline
@@ -161,19 +164,17 @@ class CallRunner:
         finally:
             del failure  # its traceback holds this frame
 
-    def _call(self, tool: Tool, prepared: Any, variables: Context) -> Awaitable[Any]:
+    def _call(self, tool: Tool, prepared: Any, variables: Context) -> Coroutine[Any, Any, Any]:
         if tool.blocking or tool.hidden:
-            return self._driver.drive(self._invoke(tool, prepared), variables, self._suspending)
+            return self._invoke(tool, prepared)
         try:
             value = variables.run(tool.call, prepared)
         except BaseException:
             self._driver.forget()
             raise
-        if type(value) is not CoroutineType:
-            value = _await(value)
-        return self._driver.drive(value, variables, self._suspending)
+        return value if type(value) is CoroutineType else _await(value)
 
-    def _suspending(self) -> None:
+    def _note_suspended(self) -> None:
         self.suspended = True
         # Moving a deadline costs more than all else here, and one cannot strike before a suspension.
         if self._scope is not None and self._scope.deadline != self._deadline:

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
+class PlannedCall(NamedTuple):
     """A call as the planner sees it.
 
     `names` are those by which other calls may depend on it (its alias and the tool's own name),
@@ -66,10 +66,12 @@ class Planner:
         self.cyclic: frozenset[int] = frozenset()
         if any(call.depends_on for call in calls):
             self._link(calls)
-        if self._waits:
-            self._rank(len(calls))
-        else:
-            self._order = deque()
+        if not self._waits:
+            self._state = bytearray((_READY,)) * len(calls)
+            self._order = deque(range(len(calls)))
+            self.ready = len(calls)
+            return
+        self._rank(len(calls))
         for call in range(len(calls)):
             if call not in self._waits:
                 self._release(call)

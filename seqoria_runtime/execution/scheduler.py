@@ -8,8 +8,7 @@ call suspends while another one is ready and a slot is free.
 import math
 from collections.abc import Mapping
 from contextvars import Context
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import anyio
 from anyio import (
@@ -32,8 +31,7 @@ from .driver import absorb_native_cancellation
 from .executor import CallRunner, ExecutionSettings
 from .gate import Demand, GateOptions
 from .slots import CallLease, Lane, Slot
-
-_CALLS_PER_CHECKPOINT = 64
+from .worker import Worker
 
 
 class Scheduler:
@@ -128,7 +126,7 @@ class Scheduler:
         slot = self._lane.acquire_nowait() if self._batch.ready and self._stop is None else None
         if slot is None:
             return False
-        await self._work(_Worker(slot, task))
+        await self._work(Worker(slot, task))
         return True
 
     async def _run_in_group(self, task: TaskInfo) -> None:
@@ -140,7 +138,7 @@ class Scheduler:
             try:
                 slot = self._lane.acquire_nowait() if self._batch.ready else None
                 if slot is not None:
-                    await self._work(_Worker(slot, task))
+                    await self._work(Worker(slot, task))
                 self._expand()
                 while self._batch.unsettled and self._stop is None:
                     await self._wait_for_news()
@@ -204,15 +202,15 @@ class Scheduler:
         """Work as a task of the group; a native cancellation of this task alone retires just this worker."""
         self._starting -= 1
         try:
-            await self._work(_Worker(slot, get_current_task()))
+            await self._work(Worker(slot, get_current_task(), new_task=True))
         except get_cancelled_exc_class():
             if self._cancelled:
                 raise
 
-    async def _work(self, worker: "_Worker") -> None:
+    async def _work(self, worker: Worker) -> None:
         """Run ready calls one after another while the slot may be kept; give it up on any way out."""
         try:
-            if worker.task.has_pending_cancellation():
+            if worker.new_task and worker.task.has_pending_cancellation():
                 await checkpoint()
             await self._run_ready(worker)
         except BaseException:
@@ -231,7 +229,7 @@ class Scheduler:
                 self._tell_news()
             self._resolve_circles()
 
-    async def _run_ready(self, worker: "_Worker") -> None:
+    async def _run_ready(self, worker: Worker) -> None:
         runner = CallRunner(
             self._settings,
             variables=self._variables,
@@ -245,33 +243,51 @@ class Scheduler:
                 if self._group is None:
                     self._scope = scope
                 await self._run_under(scope, worker, runner)
-            if worker.calls_since_checkpoint >= _CALLS_PER_CHECKPOINT:
+            if worker.is_due:
                 worker.calls_since_checkpoint = 0
                 await checkpoint()
 
-    async def _run_under(self, scope: CancelScope, worker: "_Worker", runner: CallRunner) -> None:
+    async def _run_under(self, scope: CancelScope, worker: Worker, runner: CallRunner) -> None:
         """Run calls until the scope's deadline has struck, the slot is gone or a checkpoint is due."""
-        while worker.slot is not None and not scope.cancel_called and self._stop is None:
+        while worker.slot is not None and self._stop is None:
             started = self._batch.start()
             if started is None:
                 return
             call, request, tool, prepared, worker.slot.permit = started
             outcome = await runner.run(request, tool, prepared, worker.slot, scope)
-            if not runner.slot_kept:
-                worker.slot = None
-            # What depends on a call that was cut short is not skipped for its failure: it never began.
-            settle = self._batch.cut_short if runner.cut_short else self._batch.settle
-            settle(call, outcome)
-            if self._must_pass_on(worker.slot):
-                self._lane.pass_on(worker.slot)
-                worker.slot = None
+            self._settle(call, outcome, worker, runner)
             if runner.disturbed:
                 await self._look_after(runner)
-            if runner.suspended and self._batch.ready and worker.task.has_pending_cancellation():
-                await checkpoint()
-            worker.calls_since_checkpoint = 0 if runner.suspended else worker.calls_since_checkpoint + 1
-            if worker.calls_since_checkpoint >= _CALLS_PER_CHECKPOINT:
-                return
+            if runner.suspended:
+                worker.calls_since_checkpoint = 0
+                if self._batch.ready and worker.task.has_pending_cancellation():
+                    await checkpoint()
+                if scope.cancel_called:
+                    return
+            else:
+                worker.calls_since_checkpoint += 1
+                if worker.is_due:
+                    return
+
+    def _settle(self, call: int, outcome: ToolCallOutcome, worker: Worker, runner: CallRunner) -> None:
+        """Record what a call came to, and pass its slot on if that is another batch's now."""
+        if not runner.slot_kept:
+            worker.slot = None
+        if runner.cut_short:
+            # What depends on it is not skipped for its failure: it never began.
+            self._batch.cut_short(call, outcome)
+        else:
+            self._batch.settle(call, outcome)
+        slot = worker.slot
+        if slot is None:
+            return
+        if slot.permit is not None:
+            self._starting += 1  # the worker will itself take a call that may start now
+            slot.end_permit()
+            self._starting -= 1
+        if self._batch.ready and not self._over and not self._lane.keep(slot):
+            self._lane.pass_on(slot)
+            worker.slot = None
 
     async def _look_after(self, runner: CallRunner) -> None:
         """See to what a call did beside its outcome; a cancellation that was real is raised here."""
@@ -281,20 +297,3 @@ class Scheduler:
             raise runner.interruption
         if runner.self_cancelled:
             await absorb_native_cancellation()
-
-    def _must_pass_on(self, slot: Slot | None) -> TypeGuard[Slot]:
-        """Whether the slot of a call that has ended is another batch's now; its permit goes in any case."""
-        if slot is not None and slot.permit is not None:
-            self._starting += 1  # the worker will itself take a call that may start now
-            slot.end_permit()
-            self._starting -= 1
-        return slot is not None and self._batch.ready > 0 and not self._over and not self._lane.keep(slot)
-
-
-@dataclass(slots=True)
-class _Worker:
-    """What one worker holds."""
-
-    slot: Slot | None
-    task: TaskInfo
-    calls_since_checkpoint: int = 0

@@ -64,12 +64,14 @@ class CallLease:
 
     __slots__ = ("call", "ended", "lanes", "lent", "outer", "slot", "slots", "tool", "waiting")
 
-    def __init__(self, slots: "Slots", slot: Slot, tool: str, outer: "CallLease | None") -> None:
+    def __init__(
+        self, slots: "Slots", slot: Slot, tool: str, outer: "CallLease | None", call: object = None
+    ) -> None:
         self.slots = slots
         self.slot = slot
         self.tool = tool
         self.outer = outer
-        self.call: object = None
+        self.call = call
         self.lent = False
         self.ended = False
         self.waiting: deque[Lane] | None = None

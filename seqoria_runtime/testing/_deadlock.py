@@ -88,7 +88,7 @@ def _can_wait(thing: object) -> bool:
 
 def _driven(frame: FrameType) -> Any:
     """The coroutine of a call, which the runtime drives by hand."""
-    return frame.f_locals.get("coroutine") if frame.f_code is Driver.drive.__code__ else None
+    return frame.f_locals.get("coroutine") if frame.f_code is Driver.finish.__code__ else None
 
 
 def _started_by(frame: FrameType) -> Any:

@@ -22,7 +22,15 @@ on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True
 
 
 async def drive(coroutine: Coroutine[Any, Any, Any], context: Context | None = None) -> Any:
-    return await Driver().drive(coroutine, context or copy_context())
+    return await drive_with(Driver(), coroutine, context)
+
+
+async def drive_with(
+    driver: Driver, coroutine: Coroutine[Any, Any, Any], context: Context | None = None
+) -> Any:
+    context = context or copy_context()
+    ended, value = driver.begin(coroutine, context)
+    return value if ended else await driver.finish(coroutine, context, value)
 
 
 async def current() -> asyncio.Task[Any]:
@@ -100,7 +108,7 @@ async def test_what_one_coroutine_sets_is_not_seen_by_the_next_of_the_same_drive
         await checkpoint()
         return before
 
-    assert [await driver.drive(swap(), base.copy()) for _ in range(3)] == ["none"] * 3
+    assert [await drive_with(driver, swap(), base.copy()) for _ in range(3)] == ["none"] * 3
 
 
 @pytest.mark.clause("C37")
@@ -137,27 +145,31 @@ async def test_a_task_group_inside_a_driven_coroutine_raises_its_childrens_error
     assert isinstance(caught.value.exceptions[0], ValueError)
 
 
-async def test_on_suspend_is_called_at_the_first_suspension_of_each_coroutine() -> None:
-    calls: list[str] = []
+async def test_a_coroutine_is_begun_up_to_its_first_suspension_and_finished_from_there() -> None:
+    steps: list[str] = []
     driver = Driver()
 
-    async def suspend(times: int) -> None:
+    async def suspend(times: int) -> int:
         for _ in range(times):
             await checkpoint()
-            calls.append("step")
+            steps.append("step")
+        return times
 
     for times in (0, 2, 0, 1):
-        await driver.drive(suspend(times), copy_context(), lambda: calls.append("suspended"))
-        assert driver.suspended is (times > 0)
-    assert calls == ["suspended", "step", "step", "suspended", "step"]
+        context, coroutine = copy_context(), suspend(times)
+        ended, value = driver.begin(coroutine, context)
+        steps.append("begun")
+        assert ended is (times == 0)
+        assert (value if ended else await driver.finish(coroutine, context, value)) == times
+    assert steps == ["begun", "begun", "step", "step", "begun", "begun", "step"]
 
 
 async def test_forgetting_takes_back_what_was_noted_of_the_last_coroutine() -> None:
     driver = Driver()
     with anyio.move_on_after(1):
-        await driver.drive(anyio.sleep_forever(), copy_context())
+        await drive_with(driver, anyio.sleep_forever(), copy_context())
     driver.forget()
-    assert (driver.suspended, driver.delivered, driver.disturbed) == (False, None, False)
+    assert (driver.delivered, driver.disturbed) == (None, False)
 
 
 @pytest.mark.clause("C53")
@@ -227,7 +239,7 @@ def test_an_error_that_is_thrown_in_is_not_kept_alive_by_the_driver() -> None:
         await pause()
 
     driver = Driver()
-    generator = driver.drive(work(), copy_context())
+    generator = drive_with(driver, work(), copy_context())
     generator.send(None)
     error = Odd()
     ghost = weakref.ref(error)
@@ -244,7 +256,7 @@ def test_an_error_that_is_thrown_in_is_not_kept_alive_by_the_driver() -> None:
 
 async def test_a_driver_where_nothing_happened_is_undisturbed() -> None:
     driver = Driver()
-    await driver.drive(anyio.sleep(1), copy_context())
+    await drive_with(driver, anyio.sleep(1), copy_context())
     assert (driver.disturbed, driver.natively_cancelled, driver.take_self_cancels()) == (False, False, 0)
 
 
@@ -267,7 +279,7 @@ async def test_a_stray_cancellation_is_not_taken_for_one_that_was_delivered() ->
 
     driver = Driver()
     with pytest.raises(get_cancelled_exc_class()) as caught:
-        await driver.drive(go_astray(), copy_context())
+        await drive_with(driver, go_astray(), copy_context())
     assert caught.value is stray
     assert (driver.delivered, driver.natively_cancelled) == (None, False)
 
@@ -298,7 +310,7 @@ async def test_a_native_cancel_by_somebody_else_is_noted_even_if_the_coroutine_s
     async def work() -> None:
         drivers.append(Driver())
         coroutine = swallow(wait_for_news()) if swallowed else wait_for_news()
-        await drivers[0].drive(coroutine, copy_context())
+        await drive_with(drivers[0], coroutine, copy_context())
 
     task = asyncio.create_task(work())
     await asyncio.sleep(1)
@@ -319,7 +331,7 @@ async def test_a_native_cancel_before_the_coroutine_is_not_put_down_to_it() -> N
     async def work() -> None:
         await swallow(wait_for_news())
         driver = Driver()
-        await driver.drive(asyncio.sleep(1), copy_context())
+        await drive_with(driver, asyncio.sleep(1), copy_context())
         seen.append((driver.natively_cancelled, driver.disturbed, driver.take_self_cancels()))
 
     task = asyncio.create_task(work())
@@ -336,10 +348,10 @@ async def test_a_native_cancel_between_two_coroutines_of_a_driver_is_somebody_el
 
     async def work() -> None:
         driver = Driver()
-        await driver.drive(checkpoint(), copy_context())
+        await drive_with(driver, checkpoint(), copy_context())
         (await current()).cancel()  # as a signal handler does
         try:
-            await driver.drive(wait_for_news(), copy_context())
+            await drive_with(driver, wait_for_news(), copy_context())
         finally:
             noted.append((type(driver.delivered), driver.natively_cancelled, driver.take_self_cancels()))
 
@@ -358,8 +370,8 @@ async def test_a_native_cancel_is_noted_though_an_earlier_coroutine_took_back_mo
     async def work() -> None:
         await swallow(wait_for_news())
         driver = Driver()
-        await driver.drive(take_back(), copy_context())
-        await driver.drive(swallow(wait_for_news()), copy_context())
+        await drive_with(driver, take_back(), copy_context())
+        await drive_with(driver, swallow(wait_for_news()), copy_context())
         noted.append(driver.natively_cancelled)
 
     task = asyncio.create_task(work())
@@ -421,7 +433,7 @@ async def test_a_coroutine_that_cancels_its_own_task_is_noticed_and_taken_back(
 ) -> None:
     driver = Driver()
     with suppress(asyncio.CancelledError, ValueError):
-        await driver.drive(function(), copy_context())
+        await drive_with(driver, function(), copy_context())
     assert driver.disturbed
     assert driver.take_self_cancels() == times
     assert driver.take_self_cancels() == 0
@@ -439,7 +451,7 @@ async def test_a_self_cancel_that_the_coroutine_took_back_itself_is_not_taken_ba
     async def work() -> int:
         await swallow(wait_for_news())
         driver = Driver()
-        await driver.drive(cancel_and_uncancel(), copy_context())
+        await drive_with(driver, cancel_and_uncancel(), copy_context())
         driver.take_self_cancels()
         return (await current()).cancelling()
 
@@ -458,7 +470,7 @@ async def test_a_self_cancel_beside_a_real_one_takes_back_only_its_own() -> None
 
     async def work() -> None:
         driver = Driver()
-        await driver.drive(both(), copy_context())
+        await drive_with(driver, both(), copy_context())
         assert driver.take_self_cancels() == 1
         assert driver.natively_cancelled
         assert isinstance(driver.delivered, asyncio.CancelledError)
@@ -493,7 +505,7 @@ async def test_the_timeouts_and_groups_of_asyncio_inside_a_coroutine_are_no_nati
         with pytest.raises(ExceptionGroup):
             await fail_in_group()
 
-    await driver.drive(work(), copy_context())
+    await drive_with(driver, work(), copy_context())
     assert isinstance(driver.delivered, asyncio.CancelledError)
     assert (driver.natively_cancelled, driver.take_self_cancels()) == (False, 0)
 
@@ -505,7 +517,7 @@ async def test_a_cancel_that_a_thread_of_the_coroutine_asks_for_counts_as_somebo
     async def work() -> None:
         driver = Driver()
         try:
-            await driver.drive(cancel_self_through_a_thread(), copy_context())
+            await drive_with(driver, cancel_self_through_a_thread(), copy_context())
         finally:
             noted.append((driver.natively_cancelled, driver.take_self_cancels()))
 
