@@ -52,18 +52,14 @@ def check_history(history: Any) -> list[Any]:
 def to_messages(history: Iterable[Any]) -> list[ChatMessage]:
     """Read a history of message models and dictionaries; the models are passed on as they are.
 
-    Raises `ValueError` for a dictionary that is no message, and `TypeError` for anything that is
-    neither, naming the position.
+    Raises `ValueError` for a dictionary that is no message, `TypeError` for anything else, with the position.
     """
     items = list(history)
     if _MODEL_SET.issuperset(map(type, items)):
         return items
     messages: list[ChatMessage] = []
     for position, item in enumerate(items):
-        if isinstance(item, _MODELS):
-            messages.append(item)
-        else:
-            messages.extend(_from_mapping(item, position))
+        messages += [item] if isinstance(item, _MODELS) else _from_mapping(item, position)
     return messages
 
 
@@ -221,14 +217,21 @@ class TurnRecord:
         self._round = (beside_calls(message), calls, batch)
 
     def complete_round(self, outcomes: Sequence[ToolCallOutcome]) -> ToolMessages:
-        """The round's calls and outcomes, all of which have settled, as `commit_round` will add them."""
+        """The open round's calls and outcomes, as `commit_round` will add them."""
         assert self._round is not None
         self._complete = paired(self._round[1], outcomes)
         return self._complete
 
     def commit_round(self) -> None:
-        """Add the round, all of whose calls have settled."""
-        self._add_round()
+        """Add the round, with how far each of its calls has come."""
+        if self._round is None:
+            return
+        beside, calls, batch = self._round
+        messages = self._complete or paired(calls, batch.outcomes_so_far())
+        self._history.extend((*beside, *messages))
+        self._added = True
+        self._round = self._complete = None
+        self._partial.clear()
 
     def commit_final(self, message: AssistantMessage) -> None:
         """Add the turn's last message, which settles the record."""
@@ -249,24 +252,12 @@ class TurnRecord:
 
     def _leave(self) -> None:
         if self._round is not None and self._round[2].begun:
-            self._add_round()
+            self.commit_round()
         elif self._partial:
             self._history.append(AssistantMessage(content="".join(self._partial), interrupted=True))
             self._added = True
         if not self._added:
             _remove(self._history, self._user_message)
-
-    def _add_round(self) -> None:
-        if self._round is None:
-            return
-        beside, calls, batch = self._round
-        messages, self._complete = self._complete, None
-        if messages is None:
-            messages = paired(calls, batch.outcomes_so_far())
-        self._history.extend((*beside, *messages))
-        self._added = True
-        self._round = None
-        self._partial.clear()
 
 
 class StepRecord:

@@ -91,9 +91,9 @@ class CallRunner:
     """
 
     __slots__ = (
-        "_began", "_caller", "_deadline", "_driver", "_on_suspend", "_scope", "_scope_cancelled", "_settings",
-        "_thread", "_variables", "crash", "cut_short", "disturbed", "interruption", "on_progress",
-        "self_cancelled", "slot_kept", "suspended", "trusted",
+        "_began", "_caller", "_cancelled", "_deadline", "_driver", "_on_suspend", "_scope",
+        "_scope_cancelled", "_settings", "_thread", "_variables", "crash", "cut_short", "disturbed",
+        "interruption", "on_progress", "self_cancelled", "slot_kept", "suspended", "trusted",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +112,7 @@ class CallRunner:
         self.on_progress = on_progress
         self._caller = caller
         self._driver = Driver()
+        self._cancelled = get_cancelled_exc_class()
         self._on_suspend = on_suspend
         self._scope: CancelScope | None = None
         self._deadline = math.inf
@@ -135,7 +136,8 @@ class CallRunner:
         started = settings.now()
         deadline = math.inf if timeout is None else started + timeout
         self._deadline, self._scope = deadline, scope
-        lease = CallLease(settings.slots, slot, request.name, self._caller, (request, self))
+        lease = CallLease(settings.slots, slot, request.name, self._caller)
+        lease.call = (request, self)
         variables = self._variables.copy()
         variables.run(current_lease.set, lease)
         self._began = not tool.hidden
@@ -221,7 +223,7 @@ class CallRunner:
         self.disturbed = True
         self.interruption = self.crash = None
         self._scope_cancelled = False
-        cancelled = get_cancelled_exc_class()
+        cancelled = self._cancelled
         self.self_cancelled = self._driver.take_self_cancels() > 0
         delivered = self._driver.delivered
         if current_effective_deadline() == -math.inf:
@@ -251,7 +253,7 @@ class CallRunner:
     def _error(self, request: ToolCallRequest, failure: BaseException) -> ToolCallOutcome:
         if isinstance(failure, ToolFailure):
             return outcomes.error(request, failure.kind, str(failure))
-        if self.interruption is None or not isinstance(failure, get_cancelled_exc_class()):
+        if self.interruption is None or not isinstance(failure, self._cancelled):
             if not self._began:
                 return outcomes.unresolved(request, failure)
             return outcomes.raised(request, failure)

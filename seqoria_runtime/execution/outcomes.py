@@ -16,8 +16,9 @@ _MAX_LISTED_CHARS = 600
 _MAX_LEAVES = 20
 
 
-# Half the cost of calling the class with keywords, and the same checks.
+# Half the cost of calling the classes with keywords, and the same checks.
 _validate_result = TypeAdapter(ToolCallResult).validator.validate_python
+_validate_error = TypeAdapter(ToolCallError).validator.validate_python
 
 
 def result(request: ToolCallRequest, text: str) -> ToolCallResult:
@@ -31,14 +32,16 @@ def result(request: ToolCallRequest, text: str) -> ToolCallResult:
 
 
 def error(request: ToolCallRequest, kind: ToolErrorKind, text: str) -> ToolCallError:
-    return ToolCallError(
-        tool_call_id=request.id,
-        name=request.name,
-        # File names and the like may hold half a surrogate pair, which no wire format takes.
-        error=bounded(text.encode(errors="replace").decode(), MAX_ERROR_CHARS),
-        kind=kind,
-        response_id=request.response_id,
-    )
+    # File names and the like may hold half a surrogate pair, which no wire format takes.
+    sound = text if text.isascii() else text.encode(errors="replace").decode()
+    outcome: ToolCallError = _validate_error({
+        "tool_call_id": request.id,
+        "name": request.name,
+        "error": bounded(sound, MAX_ERROR_CHARS),
+        "kind": kind,
+        "response_id": request.response_id,
+    })
+    return outcome
 
 
 def raised(request: ToolCallRequest, exc: BaseException) -> ToolCallError:

@@ -256,8 +256,8 @@ class Scheduler:
             call, request, tool, prepared, worker.slot.permit = started
             outcome = await runner.run(request, tool, prepared, worker.slot, scope)
             self._settle(call, outcome, worker, runner)
-            if runner.disturbed:
-                await self._look_after(runner)
+            if runner.disturbed and self._look_after(runner):
+                await absorb_native_cancellation()
             if runner.suspended:
                 worker.calls_since_checkpoint = 0
                 if self._batch.ready and worker.task.has_pending_cancellation():
@@ -289,11 +289,10 @@ class Scheduler:
             self._lane.pass_on(slot)
             worker.slot = None
 
-    async def _look_after(self, runner: CallRunner) -> None:
-        """See to what a call did beside its outcome; a cancellation that was real is raised here."""
+    def _look_after(self, runner: CallRunner) -> bool:
+        """Raise the cancellation that was real; give whether one that was not may still be on its way."""
         if runner.crash is not None:
             self.stop(runner.crash)
         if runner.interruption is not None:
             raise runner.interruption
-        if runner.self_cancelled:
-            await absorb_native_cancellation()
+        return runner.self_cancelled

@@ -58,22 +58,18 @@ class Slot:
 class CallLease:
     """A running call as the batches that it starts see it: they may borrow its slot, one call at a time.
 
-    `outer` is the lease of the call that this one was itself started by, of whatever client. `call` is
-    its runner's own.
+    `outer` is the lease of the call that started this one, of whatever client. `call` is its runner's own.
     """
 
     __slots__ = ("call", "ended", "lanes", "lent", "outer", "slot", "slots", "tool", "waiting")
 
-    def __init__(
-        self, slots: "Slots", slot: Slot, tool: str, outer: "CallLease | None", call: object = None
-    ) -> None:
+    def __init__(self, slots: "Slots", slot: Slot, tool: str, outer: "CallLease | None") -> None:
         self.slots = slots
         self.slot = slot
         self.tool = tool
         self.outer = outer
-        self.call = call
-        self.lent = False
-        self.ended = False
+        self.call: object = None
+        self.lent = self.ended = False
         self.waiting: deque[Lane] | None = None
         self.lanes: list[Lane] | None = None
 
@@ -174,8 +170,7 @@ class Lane:
             lease.lanes.remove(self)
             if not lease.lanes:
                 self._slots.callers.pop(lease, None)
-        # The batch holds this lane in turn: without a circle no garbage collection is needed for either.
-        del self.waiter
+        del self.waiter  # which holds this lane in turn, so that both would have to be found as garbage
 
 
 class Slots:
