@@ -1,6 +1,6 @@
 """Owns what exists only while a client is open: its root, its live batches, and how work is run in it."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.execution.batch import Batch
-from seqoria_runtime.execution.channel import Channel
 from seqoria_runtime.execution.events import new_batch
 from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
 from seqoria_runtime.execution.hosting import HostedWork
@@ -73,32 +72,28 @@ class Session:
         self, record: TurnRecord, options: TurnOptions, context: Mapping[str, Any]
     ) -> HostedStream[TurnEvent]:
         """A turn, as a stream that has not started."""
-        caller = current_lease.get()
-
-        async def run(channel: Channel[TurnEvent]) -> None:
-            variables = work.variables
-            turn = Turn(self._services, record, options, context=context, variables=variables, caller=caller)
-            await turn.run(channel)
-
-        def begin() -> Awaitable[None] | None:
-            return _live_turns.claim(record.history, work, record.begin)
-
+        turn = Turn(self._services, record, options, context=context, caller=current_lease.get())
         work: HostedWork[TurnEvent] = HostedWork(
-            self.root, run, name="this turn", limit=_BUFFERED_EVENTS, before_start=begin, at_end=record.settle
+            self.root,
+            turn.run,
+            name="this turn",
+            limit=_BUFFERED_EVENTS,
+            before_start=partial(_live_turns.claim, record.history, begin=record.begin),
+            at_end=record.settle,
         )
         return HostedStream(work)
 
     def step_stream(self, record: StepRecord, options: StepOptions) -> HostedStream[StepEvent]:
         """A single step, as a stream that has not started."""
 
-        async def run(channel: Channel[StepEvent]) -> None:
+        async def run(work: HostedWork[StepEvent]) -> None:
             request, catalogue = self._step_request(record, options)
             async with aclosing(stream_with_fallback(self._services.providers, request)) as events:
                 async for event in events:
                     if isinstance(event, ChatChunk):
-                        await channel.send(event)
+                        await work.channel.send(event)
                     elif not isinstance(event, ToolCallStarted):
-                        channel.send_nowait(_checked(event, catalogue), record.keep)
+                        work.channel.send_nowait(_checked(event, catalogue), record.keep)
 
         return HostedStream(
             HostedWork(
@@ -106,7 +101,7 @@ class Session:
                 run,
                 name="this model step",
                 limit=_BUFFERED_EVENTS,
-                before_start=record.begin,
+                before_start=lambda _: record.begin(),
                 at_end=record.settle,
             )
         )
@@ -168,12 +163,12 @@ class Session:
         """A batch whose outcomes are published as they come, as a stream that has not started."""
         caller = current_lease.get()
 
-        async def run(channel: Channel[tuple[ToolCallRequest, ToolCallOutcome]]) -> None:
+        async def run(work: HostedWork[tuple[ToolCallRequest, ToolCallOutcome]]) -> None:
             batch = new_batch(
                 calls,
                 self._catalogue(),
                 self._execution,
-                on_settled=lambda request, outcome: channel.send_nowait((request, outcome)),
+                on_settled=lambda request, outcome: work.channel.send_nowait((request, outcome)),
             )
             scheduler = Scheduler(
                 batch, self._execution, variables=work.variables, context=context, caller=caller

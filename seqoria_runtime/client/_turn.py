@@ -5,7 +5,6 @@ Runs as hosted work; it tells its consumer through a channel, and the history th
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -15,6 +14,7 @@ from seqoria_runtime.execution.batch import Batch
 from seqoria_runtime.execution.channel import Channel
 from seqoria_runtime.execution.events import new_batch
 from seqoria_runtime.execution.executor import ExecutionSettings
+from seqoria_runtime.execution.hosting import HostedWork
 from seqoria_runtime.execution.scheduler import Scheduler
 from seqoria_runtime.execution.slots import CallLease
 from seqoria_runtime.models import (
@@ -86,7 +86,7 @@ class Services:
 
 
 class Turn:
-    """One turn. `variables` and `context` are for its tools, `caller` is the tool call that started it."""
+    """One turn. `context` is for its tools, `caller` is the tool call that started it, if any."""
 
     def __init__(
         self,
@@ -95,19 +95,18 @@ class Turn:
         options: TurnOptions,
         *,
         context: Mapping[str, Any],
-        variables: Context,
         caller: CallLease | None,
     ) -> None:
         self._services = services
         self._record = record
         self._options = options
         self._context = context
-        self._variables = variables
         self._caller = caller
         self._usage: LLMUsage | None = None
 
-    async def run(self, channel: Channel[TurnEvent]) -> None:
+    async def run(self, work: HostedWork[TurnEvent]) -> None:
         """Run rounds until the model answers in text or the limit is reached."""
+        channel = work.channel
         tool_choice = self._options.tool_choice
         for _ in range(self._options.max_turns):
             catalogue = self._services.catalogue()
@@ -119,7 +118,7 @@ class Turn:
                 self._finish(response, channel)
                 return
             check_calls(response, catalogue)
-            await self._run_batch(response, catalogue, channel)
+            await self._run_batch(response, catalogue, work)
             tool_choice = "none" if tool_choice == "none" else "auto"
         self._finish(AssistantMessage(content=TURN_LIMIT_TEXT), channel)
 
@@ -147,9 +146,9 @@ class Turn:
             await channel.send(chunk)
 
     async def _run_batch(
-        self, response: ToolCallRequestList, catalogue: Catalogue, channel: Channel[TurnEvent]
+        self, response: ToolCallRequestList, catalogue: Catalogue, work: HostedWork[TurnEvent]
     ) -> None:
-        calls = response.tool_calls
+        calls, channel = response.tool_calls, work.channel
         batch = new_batch(
             calls,
             catalogue,
@@ -161,7 +160,7 @@ class Turn:
         scheduler = Scheduler(
             batch,
             self._services.execution,
-            variables=self._variables,
+            variables=work.variables,
             context=self._context,
             caller=self._caller,
         )

@@ -39,7 +39,8 @@ class WorkHost(Protocol):
 class HostedWork(Generic[T]):
     """One stream's work and how far it is; shared by the consumer's object and the hosted task.
 
-    `before_start` is awaited in the consumer's task before the work is hosted, and may raise.
+    `work` and `before_start` are given this object. `before_start` is called in the consumer's task before
+    the work is hosted, and what it gives is awaited there; either may raise.
     `at_end` is called once, when the work has ended: as the consumer learns of it or closes the
     stream, or at once where the stream was dropped or the client closes. `name` begins the
     sentences of errors.
@@ -48,11 +49,11 @@ class HostedWork(Generic[T]):
     def __init__(
         self,
         host: WorkHost,
-        work: Callable[[Channel[T]], Awaitable[None]],
+        work: "Callable[[HostedWork[T]], Awaitable[None]]",
         *,
         name: str,
         limit: int,
-        before_start: Callable[[], Awaitable[None] | None] | None = None,
+        before_start: "Callable[[HostedWork[T]], Awaitable[None] | None] | None" = None,
         at_end: Callable[[], None] | None = None,
     ) -> None:
         self._host = host
@@ -94,7 +95,7 @@ class HostedWork(Generic[T]):
         self.started = True
 
     async def _prepare(self) -> bool:
-        waiting = self._before_start() if self._before_start is not None else None
+        waiting = self._before_start(self) if self._before_start is not None else None
         if waiting is None:
             return True
         with CancelScope() as self._scope:
@@ -107,7 +108,7 @@ class HostedWork(Generic[T]):
         assert self._scope is not None
         try:
             with self._scope:
-                await self._work(self.channel)
+                await self._work(self)
         except get_cancelled_exc_class() as exc:
             self._note_cancelled(exc)
         except BaseException as exc:  # noqa: BLE001 - it is the consumer's, and must not reach the root group

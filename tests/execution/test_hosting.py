@@ -55,10 +55,10 @@ class Hosting:
         return HostedStream(
             HostedWork(
                 self.host,
-                work,
+                lambda hosted: work(hosted.channel),
                 name="this work",
                 limit=limit,
-                before_start=self.before,
+                before_start=lambda _: None if self.before is None else self.before(),
                 at_end=lambda: self.note(),
             )
         )
