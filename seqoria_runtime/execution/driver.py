@@ -65,7 +65,8 @@ class Driver:
         Give whether it has ended, and its value if so; what it waits for, to be given to `finish`, if not.
         """
         before = self._cancel_count()
-        self._begin(before)
+        if self.disturbed or before < self._cancels_before:
+            self._begin(before)
         try:
             return False, context.run(coroutine.send, None)
         except StopIteration as done:

@@ -31,7 +31,7 @@ from .driver import absorb_native_cancellation
 from .executor import CallRunner, ExecutionSettings
 from .gate import Demand, GateOptions
 from .slots import CallLease, Lane, Slot
-from .worker import Worker
+from .worker import CALLS_PER_CHECKPOINT, Worker
 
 
 class Scheduler:
@@ -243,8 +243,8 @@ class Scheduler:
                 if self._group is None:
                     self._scope = scope
                 await self._run_under(scope, worker, runner)
-            if worker.is_due:
-                worker.calls_since_checkpoint = 0
+            if not worker.calls_left:
+                worker.calls_left = CALLS_PER_CHECKPOINT
                 await checkpoint()
 
     async def _run_under(self, scope: CancelScope, worker: Worker, runner: CallRunner) -> None:
@@ -259,14 +259,14 @@ class Scheduler:
             if runner.disturbed and self._look_after(runner):
                 await absorb_native_cancellation()
             if runner.suspended:
-                worker.calls_since_checkpoint = 0
+                worker.calls_left = CALLS_PER_CHECKPOINT
                 if self._batch.ready and worker.task.has_pending_cancellation():
                     await checkpoint()
                 if scope.cancel_called:
                     return
             else:
-                worker.calls_since_checkpoint += 1
-                if worker.is_due:
+                worker.calls_left -= 1
+                if not worker.calls_left:
                     return
 
     def _settle(self, call: int, outcome: ToolCallOutcome, worker: Worker, runner: CallRunner) -> None:

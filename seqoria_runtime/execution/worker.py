@@ -6,7 +6,7 @@ from anyio import TaskInfo
 
 from .slots import Slot
 
-_CALLS_PER_CHECKPOINT = 64
+CALLS_PER_CHECKPOINT = 64
 
 
 @dataclass(slots=True)
@@ -15,10 +15,6 @@ class Worker:
 
     slot: Slot | None
     task: TaskInfo
-    calls_since_checkpoint: int = 0
     new_task: bool = False
-
-    @property
-    def is_due(self) -> bool:
-        """Whether so many calls ended without suspending that other tasks have been left out for long."""
-        return self.calls_since_checkpoint >= _CALLS_PER_CHECKPOINT
+    calls_left: int = CALLS_PER_CHECKPOINT
+    """How many calls may yet end without suspending before other tasks have been left out for long."""
