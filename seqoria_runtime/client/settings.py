@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from logging import Logger
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from seqoria_runtime import _checks
 from seqoria_runtime._retry_policy import RetryPolicy
@@ -91,8 +91,7 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Iterable) else [value]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedSettings:
+class CheckedSettings(NamedTuple):
     """The options of one client, checked and with all defaults filled in."""
 
     providers: tuple[AsyncBaseProvider, ...]
