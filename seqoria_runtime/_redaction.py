@@ -19,29 +19,28 @@ _HINTS = (
     *("github_pat", "eyj"),
 )
 
+# Patterns are text, which `re` compiles when it is first asked for: together that takes as long as
+# importing a dozen modules, and most processes have nothing to hide.
+
 # A bounded scheme keeps a long run of letters from being scanned once per letter.
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>\\^`{|}]+")
-_AUTHORITY = re.compile(r"[^/?#]*")
+_URL = r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>\\^`{|}]+"
+_AUTHORITY = r"[^/?#]*"
 # A host alone could be a key as well; with a port or a path it is the start of a URL.
-_ADDRESS = re.compile(
-    r"(?:[a-z][a-z0-9+.-]{0,30}:/{0,3})?(?:localhost|(?:[\w-]{1,63}\.){1,9}[\w-]{1,63}|[\w-]{1,63}(?=:\d))"
-    r"(?::\d{1,5}(?:/.*)?|/.*)",
-    re.IGNORECASE,
+_ADDRESS = (
+    r"(?i)(?:[a-z][a-z0-9+.-]{0,30}:/{0,3})?(?:localhost|(?:[\w-]{1,63}\.){1,9}[\w-]{1,63}|[\w-]{1,63}(?=:\d))"
+    r"(?::\d{1,5}(?:/.*)?|/.*)"
 )
-_QUERY = re.compile(r"([^?#]*)([?#]?)(.*)", re.DOTALL)
+_QUERY = r"(?s)([^?#]*)([?#]?)(.*)"
 _PROSE = (
     r"(?!(?:tokens?|auth\w*|realm|scheme|headers?|credentials?|of|is|was|or|and|in|for|with|required"
     r"|value|format|security|type)\b)"
 )
-_SCHEME_VALUE = re.compile(
-    rf"\b(?:(bearer\s{{1,8}}){_PROSE}[A-Za-z0-9._~+/=:-]+"
-    r"|(basic\s{1,8})(?=[A-Za-z0-9+/]{1,300}(?:[\d=]|(?-i:[A-Z])))[A-Za-z0-9+/]{6,}={0,2})",
-    re.IGNORECASE,
+_SCHEME_VALUE = (
+    rf"(?i)\b(?:(bearer\s{{1,8}}){_PROSE}[A-Za-z0-9._~+/=:-]+"
+    r"|(basic\s{1,8})(?=[A-Za-z0-9+/]{1,300}(?:[\d=]|(?-i:[A-Z])))[A-Za-z0-9+/]{6,}={0,2})"
 )
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END[A-Z -]{0,60}|\Z)", re.DOTALL
-)
-_COOKIES = re.compile(r"(\b(?:set-)?cookie:\s{0,8})[^\r\n\"']+", re.IGNORECASE)
+_PRIVATE_KEY = r"(?s)-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END[A-Z -]{0,60}|\Z)"
+_COOKIES = r"(?i)(\b(?:set-)?cookie:\s{0,8})[^\r\n\"']+"
 
 _CERTAIN = (
     r"api[_-]?keys?|access[_-]?key(?:[_-]?id)?|(?:secret|private|subscription)[_-]?key|client[_-]?secret"
@@ -55,13 +54,12 @@ _BARE_VALUE = rf"(?:(?:bearer|basic|token|digest)\s{{1,8}})?(?:{re.escape(REDACT
 _QUOTED_VALUE = (
     r"(?P<open>\\*)(?P<quote>[\"'])(?:(?!(?P=open)(?P=quote))(?:\\.|\\\Z|[^\\]))*(?:(?P=open)(?P=quote)|\Z)"
 )
-_ASSIGNMENT = re.compile(
-    rf"(?P<name>(?:{_CERTAIN})(?:{_QUOTE})?\s{{0,8}}[:=]\s{{0,8}}"
+_ASSIGNMENT = (
+    rf"(?is)(?P<name>(?:{_CERTAIN})(?:{_QUOTE})?\s{{0,8}}[:=]\s{{0,8}}"
     # A word like "token" alone counts only where it is written as code: assigned, or a quoted key.
-    rf"|{_MAYBE}(?:{_QUOTE}\s{{0,8}}[:=]|\s{{0,8}}=)\s{{0,8}})(?:{_QUOTED_VALUE}|{_BARE_VALUE})",
-    re.IGNORECASE | re.DOTALL,
+    rf"|{_MAYBE}(?:{_QUOTE}\s{{0,8}}[:=]|\s{{0,8}}=)\s{{0,8}})(?:{_QUOTED_VALUE}|{_BARE_VALUE})"
 )
-_KEY_SHAPES = re.compile(
+_KEY_SHAPES = (
     r"(?<![A-Za-z0-9])(?:"
     r"sk-(?=[\w*-]{0,60}[\d*])[\w*-]{8,}"
     r"|(?:gsk|ghp|gho|ghs|hf|github_pat)_[A-Za-z0-9_]{12,}"
@@ -77,12 +75,12 @@ def redact(text: str) -> str:
     lowered = text.lower()
     if not any(hint in lowered for hint in _HINTS):
         return text
-    text = _PRIVATE_KEY.sub(REDACTED, text)
-    text = _URL.sub(lambda match: redact_url(match[0]), text)
-    text = _COOKIES.sub(rf"\1{REDACTED}", text)
-    text = _ASSIGNMENT.sub(_hide_value, text)
-    text = _SCHEME_VALUE.sub(_hide_scheme_value, text)
-    return _KEY_SHAPES.sub(REDACTED, text)
+    text = re.sub(_PRIVATE_KEY, REDACTED, text)
+    text = re.sub(_URL, lambda match: redact_url(match[0]), text)
+    text = re.sub(_COOKIES, rf"\1{REDACTED}", text)
+    text = re.sub(_ASSIGNMENT, _hide_value, text)
+    text = re.sub(_SCHEME_VALUE, _hide_scheme_value, text)
+    return re.sub(_KEY_SHAPES, REDACTED, text)
 
 
 def _hide_value(match: re.Match[str]) -> str:
@@ -97,7 +95,7 @@ def _hide_scheme_value(match: re.Match[str]) -> str:
 def redact_url(url: str) -> str:
     """Hide a URL's user info, query values and fragment; host, port, path and parameter names stay."""
     scheme, _, rest = url.partition("://")
-    authority = _AUTHORITY.match(rest)[0]  # type: ignore[index]  # it matches the empty text as well
+    authority = re.match(_AUTHORITY, rest)[0]  # type: ignore[index]  # it matches the empty text as well
     user, at, host = authority.rpartition("@")
     try:
         parts = urlsplit(f"{scheme}://{host}{rest[len(authority) :]}")
@@ -119,10 +117,10 @@ def redact_mistyped_url(url: str) -> str:
     shown = redact_url(url)
     if shown != REDACTED_URL:
         return shown
-    head, mark, tail = _QUERY.match(url).groups()  # type: ignore[union-attr]  # it matches any text
+    head, mark, tail = re.match(_QUERY, url).groups()  # type: ignore[union-attr]  # it matches any text
     user, at, address = head.rpartition("@")
     # An "@" behind a "?" may end a password or stand in a query: either side may be the secret one.
-    if "@" in tail or not _ADDRESS.fullmatch(address):
+    if "@" in tail or not re.fullmatch(_ADDRESS, address):
         return REDACTED_URL
     return redact(f"{REDACTED + at if user else at}{address}{mark + REDACTED if mark else ''}")
 

@@ -5,13 +5,12 @@ Toolboxes and servers give `Tool` objects; the catalogue names them and the exec
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from .models import ToolErrorKind
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenParameter:
+class HiddenParameter(NamedTuple):
     """A parameter that the model never sees; `required` unless the function has a default for it."""
 
     name: str

@@ -165,3 +165,28 @@ def test_importing_a_room_stays_light(module: str, absent: set[str]) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
     )
     assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+A_CLIENT = """
+import sys
+from seqoria_runtime import AsyncAIClient, LocalToolbox
+from seqoria_runtime.providers import AsyncBaseProvider
+
+class Silent(AsyncBaseProvider):
+    def stream(self, request): raise NotImplementedError
+
+AsyncAIClient([Silent()], local_toolbox=LocalToolbox())
+print(*sys.modules)
+"""
+
+
+def test_a_client_without_servers_loads_nothing_for_rare_paths() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", A_CLIENT], capture_output=True, text=True, timeout=50, check=True
+    )
+    loaded = set(done.stdout.split())
+    own = [module for module in SOURCES if f"seqoria_runtime.{module}" in loaded]
+    assert "client._client" in own
+    above = [module for module in own if room_of(module)[0] > room_of("client")[0]]
+    rare = [module for module in own if is_under(module, "mcp") or is_under(module, "providers._driver")]
+    assert (above, rare, loaded & {"asyncio", "ssl", "http.client"}) == ([], [], set())

@@ -8,6 +8,7 @@ from typing import Any
 from .contestants import OWN, PLAIN, Contestant
 from .environments import ROOT, CannotInstallError, Environment, environment
 
+SOURCES = ROOT / "seqoria_runtime"
 ALONE = f"import {PLAIN}"
 SAMPLE = """
 import json, sys, time
@@ -35,9 +36,12 @@ def _ask(python: str, code: str) -> Any:
 def weigh(contestants: Sequence[Contestant], repetitions: int) -> dict[str, dict[str, Any]]:
     """By environment, interleaved. The runtime is weighed without extras, and its sources are added.
 
-    Its window loads what it shows when it is first asked for, so the bare import stands beside that.
+    They are compiled first, as an installer has done with everyone else's. Its window loads what it
+    shows when it is first asked for, so the bare import stands beside that.
     """
     places = _places(contestants)
+    if PLAIN in places:
+        _compile_sources(places[PLAIN].python)
     found: dict[str, dict[str, Any]] = {name: {"samples": []} for name in (*places, ALONE)}
     for _ in range(repetitions):
         if PLAIN in places:
@@ -49,11 +53,14 @@ def weigh(contestants: Sequence[Contestant], repetitions: int) -> dict[str, dict
     for name, place in places.items():
         size = _ask(place.python, SIZE)
         if name == PLAIN:
-            sources = (ROOT / "seqoria_runtime").rglob("*.py")
             size["distributions"] += 1
-            size["megabytes"] += sum(path.stat().st_size for path in sources) / 1e6
+            size["megabytes"] += sum(path.stat().st_size for path in SOURCES.rglob("*.py")) / 1e6
         found[name]["samples"] = [{**sample, **size} for sample in found[name]["samples"]]
     return found
+
+
+def _compile_sources(python: str) -> None:
+    subprocess.run([python, "-m", "compileall", "-q", str(SOURCES)], check=True)
 
 
 def _places(contestants: Sequence[Contestant]) -> dict[str, Environment]:

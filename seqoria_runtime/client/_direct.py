@@ -1,8 +1,7 @@
 """Owns the direct call of one tool by name: its checks, and the form of its answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest, ToolCallResult
@@ -12,8 +11,7 @@ from seqoria_runtime.toolbox import TextContent
 _CALL_ID = "direct"
 
 
-@dataclass(frozen=True, slots=True)
-class DirectCall:
+class DirectCall(NamedTuple):
     """A call of one tool that no model asked for; `server_args` are its trusted values."""
 
     request: ToolCallRequest

@@ -1,11 +1,12 @@
-"""Owns a client's remote servers, also while it is closed; the SDK is loaded when there is one to connect."""
+"""Owns a client's remote servers, also while it is closed.
+
+What concerns servers is loaded when the first is added, the SDK when there is one to connect.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from seqoria_runtime._tools import Tool
-from seqoria_runtime.mcp import MCPServerConfig, ServerStatus
-from seqoria_runtime.mcp._config import configs_of
 
 from ._root import Root
 from .settings import CheckedSettings
@@ -13,7 +14,7 @@ from .settings import CheckedSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from seqoria_runtime.mcp import MCPServer
+    from seqoria_runtime.mcp import MCPServer, MCPServerConfig, ServerStatus
     from seqoria_runtime.mcp._hub import McpHub
 
 
@@ -26,7 +27,7 @@ class Servers:
         self._hub: McpHub | None = None
 
     @property
-    def configs(self) -> tuple[MCPServerConfig, ...]:
+    def configs(self) -> "tuple[MCPServerConfig, ...]":
         return self._settings.mcp_servers if self._hub is None else self._hub.configs
 
     @property
@@ -45,6 +46,8 @@ class Servers:
 
     async def add(self, servers: Any, *, connect: bool, root: Root | None) -> int:
         """Add servers; give how many were new."""
+        from seqoria_runtime.mcp._config import configs_of
+
         configs = configs_of(servers, option="servers")
         if not configs:
             return 0
@@ -55,6 +58,8 @@ class Servers:
 
     async def remove(self, servers: Any, *, disconnect: bool) -> int:
         """Take servers out, told by name, URL or configuration; give how many."""
+        from seqoria_runtime.mcp import MCPServerConfig
+
         if isinstance(servers, (str, MCPServerConfig)) or not isinstance(servers, Iterable):
             servers = [servers]
         wanted = list(servers)
@@ -70,10 +75,10 @@ class Servers:
         if self._hub is not None:
             await self._hub.refresh(may_ask=may_ask)
 
-    def status(self) -> tuple[ServerStatus, ...]:
+    def status(self) -> "tuple[ServerStatus, ...]":
         return self._loaded().status() if self.configs else ()
 
-    def handle(self, server: str | MCPServerConfig) -> "MCPServer":
+    def handle(self, server: "str | MCPServerConfig") -> "MCPServer":
         """What the application asks of one server; raises `ValueError` if there is no such one."""
         if not self.configs:
             raise ValueError(f"there is no server {server!r}: the client has none")

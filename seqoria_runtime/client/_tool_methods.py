@@ -1,16 +1,14 @@
 """Owns the part of `AsyncAIClient` that says which tools it offers: servers, blocklist, and their reading."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from seqoria_runtime.mcp import MCPServerConfig, ServerStatus
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from ._lifecycle import ClientLifecycle
 
 if TYPE_CHECKING:
-    from seqoria_runtime.mcp import MCPServer
+    from seqoria_runtime.mcp import MCPServer, MCPServerConfig, ServerStatus
 
-ServerLike: TypeAlias = str | MCPServerConfig
+ServerLike: TypeAlias = Union[str, "MCPServerConfig"]
 
 
 class ClientTools(ClientLifecycle):
@@ -95,11 +93,11 @@ class ClientTools(ClientLifecycle):
         """Take one server out, as `remove_mcp_servers` does."""
         return await self.remove_mcp_servers([server], disconnect=disconnect, refresh_tools=refresh_tools)
 
-    def list_mcp_servers(self) -> list[MCPServerConfig]:
+    def list_mcp_servers(self) -> "list[MCPServerConfig]":
         """The configured servers, in order, also while the client is closed."""
         return list(self._servers.configs)
 
-    def mcp_status(self) -> list[ServerStatus]:
+    def mcp_status(self) -> "list[ServerStatus]":
         """How each server is, in the configured order: connected, connecting, or down and why."""
         return list(self._servers.status())
 

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from logging import Logger
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from seqoria_runtime import _checks
 from seqoria_runtime._retry_policy import RetryPolicy
 from seqoria_runtime.execution.adaptive import AdaptiveLimit
 from seqoria_runtime.execution.events import CallEvent
 from seqoria_runtime.execution.parameters import ParameterRegistry
-from seqoria_runtime.mcp import MCPServerConfig
-from seqoria_runtime.mcp._config import configs_of
 from seqoria_runtime.providers._protocol import AsyncBaseProvider
 from seqoria_runtime.toolbox import LocalToolbox
+
+if TYPE_CHECKING:
+    from seqoria_runtime.mcp import MCPServerConfig
 
 DEFAULT_MAX_CONCURRENCY = 16
 DEFAULT_ABANDONED_GRACE = 30.0
@@ -91,8 +92,7 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Iterable) else [value]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedSettings:
+class CheckedSettings(NamedTuple):
     """The options of one client, checked and with all defaults filled in."""
 
     providers: tuple[AsyncBaseProvider, ...]
@@ -103,7 +103,7 @@ class CheckedSettings:
     allow_override: bool
     blocked_tools: frozenset[str]
     refresh_interval: float
-    mcp_servers: tuple[MCPServerConfig, ...]
+    mcp_servers: "tuple[MCPServerConfig, ...]"
     retry_policy: RetryPolicy
     abandoned_grace: float
     system_prompt: str
@@ -130,7 +130,7 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
         allow_override=_checks.boolean("allow_override", settings.allow_override),
         blocked_tools=_checks.names("blocked_tools", settings.blocked_tools),
         refresh_interval=_checks.non_negative_seconds("refresh_interval", settings.refresh_interval),
-        mcp_servers=configs_of(settings.mcp_servers),
+        mcp_servers=_mcp_servers(settings.mcp_servers),
         retry_policy=_retry_policy(settings.retry_policy),
         abandoned_grace=grace,
         system_prompt=_system_prompt(settings.system_prompt),
@@ -152,6 +152,15 @@ def _providers(value: Any) -> tuple[AsyncBaseProvider, ...]:
                 f"not {type(provider).__name__}"
             )
     return tuple(providers)
+
+
+def _mcp_servers(value: Any) -> "tuple[MCPServerConfig, ...]":
+    if value is None:
+        return ()
+    # Most clients have no servers, and the checks of theirs are not loaded for nothing.
+    from seqoria_runtime.mcp._config import configs_of
+
+    return configs_of(value)
 
 
 def _toolboxes(value: Any) -> tuple[LocalToolbox, ...]:

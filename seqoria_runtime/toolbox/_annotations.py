@@ -7,13 +7,11 @@ import inspect
 import sys
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import CodeType, FunctionType, MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """The names that a function's annotations may use.
 
     `class_names` are those of the class body around a method; they are asked last, since an

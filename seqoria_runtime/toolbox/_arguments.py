@@ -5,7 +5,6 @@ Knows nothing of the function, of its signature or of the texts that a model rea
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -83,8 +82,7 @@ class Prepared(NamedTuple):
     override: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NestedFields:
+class NestedFields(NamedTuple):
     """Hidden fields inside of public parameters: `required` has their names, `validate` fills them."""
 
     tool: str
@@ -122,8 +120,7 @@ class NestedFields:
         raise failure
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenArguments:
+class HiddenArguments(NamedTuple):
     """Arguments of which some come from trusted sources.
 
     `top` are the hidden parameters of the function itself, with whether they are required;

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from seqoria_runtime import _checks
 from seqoria_runtime._tools import ConcurrencyCap, ToolFailure
@@ -170,8 +170,7 @@ class LocalToolbox:
             raise ToolExecutionError(str(failure), kind=failure.kind) from failure
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
+class _Checked(NamedTuple):
     """The options of one tool, with all defaults filled in."""
 
     description: str | None

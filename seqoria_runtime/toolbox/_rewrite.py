@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 
 from ._core_schema import Definitions, Node, map_children, reachable
 from ._marker import is_marker, marks_all_of
-from ._trusted import FillField, FilterStruct, HiddenField, MarkSet, settle_union, try_choice
+from ._trusted import NO_VALUE, FillField, FilterStruct, HiddenField, MarkSet, settle_union, try_choice
 
 _HIDDEN_FIELD: Final = "seqoria_runtime_hidden_field"
 _STRUCTS: Final = frozenset({"dataclass-args", "model-fields", "typed-dict"})
@@ -59,7 +59,7 @@ def _filled(field: Node, name: str) -> Node:
     fill = FillField(name, is_required(field), has_default=field["schema"]["type"] == "default")
     schema = _wrapped(field["schema"], fill)
     metadata = {**(field.get("metadata") or {}), _HIDDEN_FIELD: True}
-    with_default = core_schema.with_default_schema(schema, default=FillField.default, validate_default=True)
+    with_default = core_schema.with_default_schema(schema, default=NO_VALUE, validate_default=True)
     # A field of a typed dictionary cannot be required and have a default.
     optional = {"required": False} if "required" in field else {}
     return _renamed({**field, **optional, "schema": with_default, "metadata": metadata})

@@ -4,8 +4,7 @@ Knows nothing of calls; everything here happens once for each tool.
 """
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import CoreSchema, SchemaValidator, to_json
 
@@ -18,16 +17,14 @@ from ._signature import Signature
 from ._trusted import merged
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(NamedTuple):
     """What a tool needs of its function's signature."""
 
     parameters: Mapping[str, Any]
     arguments: Arguments
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
+class _Tree(NamedTuple):
     """A typed dictionary's core schema with the definitions that it refers to."""
 
     root: Node

@@ -6,8 +6,7 @@ Knows nothing of pydantic or JSON schema.
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ._annotations import Scope, scope_of
 from ._docstrings import first_line, parameter_descriptions
@@ -17,8 +16,7 @@ _Variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _Predicate: TypeAlias = Callable[[Any], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One named parameter; `default` is `inspect.Parameter.empty` where there is none."""
 
     name: str
@@ -27,8 +25,7 @@ class Parameter:
     description: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """All that a toolbox has to know of a function; `own_name` is its name in the code."""
 
     function: Callable[..., Any]

@@ -5,8 +5,7 @@ Knows neither the schemas nor where values come from.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError, ValidationInfo, ValidatorFunctionWrapHandler
 from pydantic_core import ErrorDetails, PydanticCustomError, PydanticOmit, PydanticUndefined
@@ -22,7 +21,8 @@ class _NoValue:
         return "<hidden>"
 
 
-_NO_VALUE: Final = _NoValue()
+# As a default it leaves pydantic's choice in a union to the fields that the model sent.
+NO_VALUE: Final = _NoValue()
 
 
 class Trusted(dict[str, Any]):
@@ -43,8 +43,7 @@ class Trusted(dict[str, Any]):
         self.plausible: list[Mapping[str, bool]] = []
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenField:
+class HiddenField(NamedTuple):
     """A hidden field of one struct; `keys` are those under which an input may hold it."""
 
     name: str
@@ -54,7 +53,7 @@ class HiddenField:
     def take_out(self, data: dict[str, Any], trusted: Trusted) -> None:
         """Take out what was sent for the field, unless the model may override it."""
         for sent in [data.pop(key) for key in self.keys if key in data]:
-            if sent is _NO_VALUE:
+            if sent is NO_VALUE:
                 continue  # `show` has put it in
             if trusted.override:
                 data[self.name] = sent
@@ -66,11 +65,10 @@ class HiddenField:
         if self.name in trusted.values_by_name:
             data.setdefault(self.name, trusted.values_by_name[self.name])
         elif trusted.checking or self.required:
-            data.setdefault(self.name, _NO_VALUE)
+            data.setdefault(self.name, NO_VALUE)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterStruct:
+class FilterStruct(NamedTuple):
     """Filters the input of a struct with hidden fields; `shows` their values in the place of the model's."""
 
     fields: tuple[HiddenField, ...]
@@ -87,8 +85,7 @@ class FilterStruct:
         return data
 
 
-@dataclass(frozen=True, slots=True)
-class FillField:
+class FillField(NamedTuple):
     """Validates a hidden value, from the context if the input has none.
 
     Its failure tells the name and the kind of error, never the value.
@@ -98,13 +95,10 @@ class FillField:
     required: bool
     has_default: bool
 
-    # As a default it leaves pydantic's choice in a union to the fields that the model sent.
-    default: ClassVar[Any] = _NO_VALUE
-
     def __call__(
         self, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]
     ) -> Any:
-        if value is _NO_VALUE:
+        if value is NO_VALUE:
             value = self._trusted_value(info.context)
         try:
             return handler(value)
@@ -122,8 +116,7 @@ class FillField:
         return PydanticUndefined  # stands for the field's own default
 
 
-@dataclass(frozen=True, slots=True)
-class MarkSet:
+class MarkSet(NamedTuple):
     """Counts the filled fields of a model among those that are set, for `exclude_unset` and the like."""
 
     names: frozenset[str]
