@@ -3,9 +3,9 @@
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.execution.batch import Batch
@@ -35,8 +35,7 @@ StepEvent: TypeAlias = ChatChunk | ModelResponse
 _BUFFERED_EVENTS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class StepOptions:
+class StepOptions(NamedTuple):
     """What the application asked for in one single step."""
 
     use_tools: bool

@@ -5,9 +5,8 @@ Runs as hosted work; it tells its consumer through a channel, and the history th
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from seqoria_runtime.catalogue import Catalogue
 from seqoria_runtime.execution.batch import Batch
@@ -45,8 +44,7 @@ TurnEvent: TypeAlias = ChatChunk | ToolOutcome | ToolProgress | ToolMessages | A
 TURN_LIMIT_TEXT = "[Turn limit reached]"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOptions:
+class TurnOptions(NamedTuple):
     """What the application asked for in one `chat` or `stream_chat`."""
 
     max_turns: int
@@ -74,8 +72,7 @@ class Definitions:
         return self._definitions
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(NamedTuple):
     """What a turn uses of its client. `catalogue` gives the snapshot of now."""
 
     providers: Sequence[AsyncBaseProvider]

@@ -58,8 +58,7 @@ class LimitChange(NamedTuple):
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """A call that has ended by itself. Times are seconds.
 
     `in_flight` is how many calls ran when it started, itself included; `overload` whether it failed

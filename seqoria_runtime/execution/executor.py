@@ -11,7 +11,7 @@ from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyio import CancelScope, current_effective_deadline, get_cancelled_exc_class
 
@@ -44,8 +44,7 @@ class ExecutionSettings:
     listeners: tuple[Callable[[Any], None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunningCall:
+class RunningCall(NamedTuple):
     """What code that runs for a tool call may know of it: the request and its trusted values."""
 
     request: ToolCallRequest

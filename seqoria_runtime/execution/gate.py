@@ -4,7 +4,6 @@ Synchronous: it holds calls back in the planner and lets them through. Knows not
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -25,8 +24,7 @@ class Demand(NamedTuple):
     gate: "Gate | None"
 
 
-@dataclass(frozen=True, slots=True)
-class GateOptions:
+class GateOptions(NamedTuple):
     """What a gate has to know of its batch.
 
     `caller` is the call that the batch was started by, if any, and `lenders` are the permits of that and

@@ -6,10 +6,9 @@ Knows nothing of tools, schemas, slots or clocks: a value leaves as the object t
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from anyio import get_cancelled_exc_class
 from pydantic import BaseModel
@@ -127,16 +126,14 @@ def _require(absent: Sequence[HiddenParameter], tool: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Literal:
+class _Literal(NamedTuple):
     literal: Any
 
     async def value(self, context: Mapping[str, Any], run_sync: RunSync) -> Any:
         return self.literal
 
 
-@dataclass(frozen=True, slots=True)
-class _Callback:
+class _Callback(NamedTuple):
     """A callback with what its signature says; it `accepts` these keywords, or all of them for `None`."""
 
     function: Callable[..., Any]

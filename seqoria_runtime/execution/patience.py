@@ -3,7 +3,7 @@
 Synchronous: it says until when to wait, and answers the calls that waited too long.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import outcomes
 from .batch import Batch
@@ -11,8 +11,7 @@ from .caps import Cap
 from .executor import ExecutionSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
+class Stuck(NamedTuple):
     """Since when, in seconds of the loop's clock, abandoned threads hold all of `cap`; `None`: all slots."""
 
     since: float

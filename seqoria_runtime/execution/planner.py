@@ -5,7 +5,6 @@ Knows names and positions only: nothing of tools, slots, tasks or time.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -21,8 +20,7 @@ class PlannedCall(NamedTuple):
     depends_on: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedCall:
+class SkippedCall(NamedTuple):
     """A call that will not run, since every call of each of `failed` (sorted names) failed."""
 
     call: int
