@@ -26,7 +26,7 @@ class Driver:
     """
 
     __slots__ = (
-        "_cancel_count", "_cancels_before", "_self_cancels", "_task", "_uncancel",
+        "_cancel_count", "_cancels_before", "_self_cancels", "_task", "_trap", "_uncancel",
         "delivered", "disturbed",
     )  # fmt: skip
 
@@ -36,6 +36,7 @@ class Driver:
         self._uncancel = _never if self._task is None else self._task.uncancel
         self._cancels_before = self._cancel_count()
         self._self_cancels = 0
+        self._trap: Any = None
         self.disturbed = False
         self.delivered: BaseException | None = None
 
@@ -62,24 +63,25 @@ class Driver:
     def begin(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> tuple[bool, Any]:
         """Run `coroutine` in `context` as far as it goes without suspending.
 
-        Give whether it has ended, and its value if so; what it waits for, to be given to `finish`, if not.
+        Give whether it has ended, and its value; if it has not, `finish` has to be awaited next.
         """
         before = self._cancel_count()
         if self.disturbed or before < self._cancels_before:
             self._begin(before)
         try:
-            return False, context.run(coroutine.send, None)
+            self._trap = context.run(coroutine.send, None)
         except StopIteration as done:
             return True, done.value
         finally:
             if self._cancel_count() > before:
                 self._note_self_cancels(self._cancel_count() - before)
+        return False, None
 
     @types.coroutine
-    def finish(
-        self, coroutine: Coroutine[Any, Any, Any], context: Context, trap: Any
-    ) -> Generator[Any, Any, Any]:
+    def finish(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> Generator[Any, Any, Any]:
         """Await the rest of a coroutine that `begin` left suspended, each step of it run in `context`."""
+        # What has been waited for must not be held any longer: its result may be large.
+        trap, self._trap = self._trap, None
         run = context.run
         cancel_count = self._cancel_count
         step: Callable[[Any], Any]

@@ -90,7 +90,7 @@ class CallRunner:
     """
 
     __slots__ = (
-        "_began", "_caller", "_cancelled", "_deadline", "_driver", "_on_suspend", "_scope",
+        "_began", "_caller", "_cancelled_class", "_deadline", "_driver", "_on_suspend", "_scope",
         "_scope_cancelled", "_settings", "_thread", "_variables", "crash", "cut_short", "disturbed",
         "interruption", "on_progress", "self_cancelled", "slot_kept", "suspended", "trusted",
     )  # fmt: skip
@@ -111,7 +111,7 @@ class CallRunner:
         self.on_progress = on_progress
         self._caller = caller
         self._driver = Driver()
-        self._cancelled = get_cancelled_exc_class()
+        self._cancelled_class = get_cancelled_exc_class()
         self._on_suspend = on_suspend
         self._scope: CancelScope | None = None
         self._deadline = math.inf
@@ -148,7 +148,7 @@ class CallRunner:
             ended, value = self._driver.begin(coroutine, variables)
             if not ended:
                 self._note_suspended()
-                value = await self._driver.finish(coroutine, variables, value)
+                value = await self._driver.finish(coroutine, variables)
         except BaseException as exc:  # noqa: BLE001 - the one place where an exception becomes an outcome
             failure = exc
         overran = settings.now() >= deadline
@@ -222,7 +222,7 @@ class CallRunner:
         self.disturbed = True
         self.interruption = self.crash = None
         self._scope_cancelled = False
-        cancelled = self._cancelled
+        cancelled = self._cancelled_class
         self.self_cancelled = self._driver.take_self_cancels() > 0
         delivered = self._driver.delivered
         if current_effective_deadline() == -math.inf:
@@ -252,7 +252,7 @@ class CallRunner:
     def _error(self, request: ToolCallRequest, failure: BaseException) -> ToolCallOutcome:
         if isinstance(failure, ToolFailure):
             return outcomes.error(request, failure.kind, str(failure))
-        if self.interruption is None or not isinstance(failure, self._cancelled):
+        if self.interruption is None or not isinstance(failure, self._cancelled_class):
             if not self._began:
                 return outcomes.unresolved(request, failure)
             return outcomes.raised(request, failure)

@@ -30,7 +30,7 @@ async def drive_with(
 ) -> Any:
     context = context or copy_context()
     ended, value = driver.begin(coroutine, context)
-    return value if ended else await driver.finish(coroutine, context, value)
+    return value if ended else await driver.finish(coroutine, context)
 
 
 async def current() -> asyncio.Task[Any]:
@@ -160,7 +160,7 @@ async def test_a_coroutine_is_begun_up_to_its_first_suspension_and_finished_from
         ended, value = driver.begin(coroutine, context)
         steps.append("begun")
         assert ended is (times == 0)
-        assert (value if ended else await driver.finish(coroutine, context, value)) == times
+        assert (value if ended else await driver.finish(coroutine, context)) == times
     assert steps == ["begun", "begun", "step", "step", "begun", "begun", "step"]
 
 
@@ -252,6 +252,30 @@ def test_an_error_that_is_thrown_in_is_not_kept_alive_by_the_driver() -> None:
         del error
         gc.enable()
     assert ghost() is None
+
+
+def test_what_a_coroutine_has_waited_for_is_not_held_while_it_waits_for_more() -> None:
+    class Thing:
+        pass
+
+    driver, context = Driver(), copy_context()
+
+    @types.coroutine
+    def wait_for(thing: object) -> Generator[object]:
+        yield thing
+
+    async def wait_twice() -> None:
+        await wait_for(Thing())
+        await wait_for(None)
+
+    coroutine = wait_twice()
+    assert driver.begin(coroutine, context) == (False, None)
+    rest = driver.finish(coroutine, context)
+    ghost = weakref.ref(rest.send(None))
+    assert ghost() is not None
+    assert rest.send(None) is None
+    assert ghost() is None
+    rest.close()
 
 
 async def test_a_driver_where_nothing_happened_is_undisturbed() -> None:
