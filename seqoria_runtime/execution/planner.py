@@ -30,13 +30,16 @@ class SkippedCall(NamedTuple):
 class _Prerequisite:
     """All requested calls of one name, as something to wait for."""
 
-    __slots__ = ("dependents", "name", "succeeded", "unsettled")
+    __slots__ = ("dependents", "height", "name", "succeeded", "unordered", "unsettled")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.unsettled = 0
         self.succeeded = False
         self.dependents: list[int] = []
+        self.unordered = 0  # of its calls, while the order is looked for
+        self.height = 0
+        """The longest chain of calls that wait for it."""
 
 
 _BLOCKED, _READY, _TAKEN, _SETTLED = range(4)
@@ -170,15 +173,18 @@ class Planner:
         return unblocked
 
     def _link(self, calls: Sequence[PlannedCall]) -> None:
-        groups = {name: _Prerequisite(name) for call in calls for name in call.depends_on}
+        names = frozenset[str]().union(*[call.depends_on for call in calls])
+        groups = {name: _Prerequisite(name) for name in names}
         for position, call in enumerate(calls):
-            feeds = [groups[name] for name in dict.fromkeys(call.names) if name in groups]
-            if feeds:
-                self._feeds[position] = feeds
-                for group in feeds:
-                    group.unsettled += 1
+            if names.isdisjoint(call.names):
+                continue
+            feeds = self._feeds[position] = [groups[name] for name in {*call.names} & names]
+            for group in feeds:
+                group.unsettled += 1
         for position, call in enumerate(calls):
-            waits = [groups[name] for name in call.depends_on if groups[name].unsettled]
+            if not call.depends_on:
+                continue
+            waits = [group for name in call.depends_on if (group := groups[name]).unsettled]
             if waits:
                 self._waits[position] = waits
                 self._blockers[position] = len(waits)
@@ -192,22 +198,25 @@ class Planner:
         for call in self.cyclic:
             self._state[call] = _SETTLED
         self._height = [0] * count
-        behind: dict[str, int] = {}
         for call in reversed(order):
-            height = 1 + max((behind.get(group.name, 0) for group in self._feeds.get(call, ())), default=0)
-            self._height[call] = height
+            height = 0
+            for group in self._feeds.get(call, ()):
+                height = max(height, group.height)
+            self._height[call] = height = height + 1
             for group in self._waits.get(call, ()):
-                behind[group.name] = max(behind.get(group.name, 0), height)
+                group.height = max(group.height, height)
 
     def _topological_order(self, count: int) -> list[int]:
         blockers = dict(self._blockers)
-        unsettled: dict[str, int] = {}
+        for groups in self._feeds.values():
+            for group in groups:
+                group.unordered = group.unsettled
         order = [call for call in range(count) if call not in blockers]
         following = deque(order)
         while following:
             for group in self._feeds.get(following.popleft(), ()):
-                unsettled[group.name] = unsettled.get(group.name, group.unsettled) - 1
-                if not unsettled[group.name]:
+                group.unordered -= 1
+                if not group.unordered:
                     free = _count_down(group.dependents, blockers)
                     order += free
                     following += free
