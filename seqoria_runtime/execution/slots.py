@@ -58,8 +58,7 @@ class Slot:
 class CallLease:
     """A running call as the batches that it starts see it: they may borrow its slot, one call at a time.
 
-    `outer` is the lease of the call that this one was itself started by, of whatever client. `call` is
-    its runner's own.
+    `outer` is the lease of the call that this one was started by, of whatever client; `call` its runner's.
     """
 
     __slots__ = ("call", "ended", "lanes", "lent", "outer", "slot", "slots", "tool", "waiting")
@@ -123,10 +122,7 @@ class Lane:
             self._lease.waiting.append(self)
 
     def keep(self, slot: Slot) -> bool:
-        """Whether the batch may run its next call in this slot; that counts as its turn.
-
-        It may not where another batch's turn has come: the slot is then still held, to be passed on.
-        """
+        """Whether the batch may run its next call in this slot, as its turn; else it has to pass it on."""
         if slot.lender is None:
             return self._slots.alone(self)
         waiting = slot.lender.waiting
@@ -287,6 +283,10 @@ class Slots:
         if slot.permit is not None:
             slot.permit.cap.abandon(slot.permit, tool)
         self.judge()
+        self.tell_callers()
+
+    def tell_callers(self) -> None:
+        """Have the batches of running calls look anew: a slot that was to come free will not."""
         for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
             lane.tell_stuck()
 
