@@ -61,7 +61,6 @@ class AdaptiveSlots(Slots):
                 self.release(Slot())
             more -= 1
         self.judge()
-        self.tell_callers()
 
     def alone(self, lane: Lane) -> bool:
         return not self._surplus and super().alone(lane)
@@ -69,6 +68,6 @@ class AdaptiveSlots(Slots):
     def release(self, slot: Slot) -> None:
         if self._surplus and slot.lender is None:
             self._surplus -= 1
-            self.tell_callers()
+            self.judge()
         else:
             super().release(slot)

@@ -283,18 +283,17 @@ class Slots:
         if slot.permit is not None:
             slot.permit.cap.abandon(slot.permit, tool)
         self.judge()
-        self.tell_callers()
-
-    def tell_callers(self) -> None:
-        """Have the batches of running calls look anew: a slot that was to come free will not."""
-        for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
-            lane.tell_stuck()
 
     def judge(self) -> None:
-        """See whether abandoned threads hold every slot now, and tell the lanes that wait."""
+        """See whether abandoned threads hold every slot now, and have the batches that may wait look anew.
+
+        For every change that no call's end goes with: a slot that was to come free will not, or has done so.
+        """
         if len(self._blocked) < self.total:
             self.stuck_since = None
         elif self.stuck_since is None:
             self.stuck_since = self._now()
             for lane in tuple(self._queue):
                 lane.tell_stuck()
+        for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
+            lane.tell_stuck()
