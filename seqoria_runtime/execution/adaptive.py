@@ -165,7 +165,8 @@ class AdaptiveController:
         return load / calls if calls else 1.0
 
     def _follow(self, load: float) -> None:
-        gradient = max(_LEAST_GRADIENT, min(1.0, self._options.tolerance / load))
+        allowed = self._options.tolerance / load if load > 0 else 1.0
+        gradient = max(_LEAST_GRADIENT, min(1.0, allowed))
         wanted = self._estimate * gradient + math.sqrt(self._estimate)
         self._estimate += _SMOOTHING * (wanted - self._estimate)
 

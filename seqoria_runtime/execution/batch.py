@@ -123,7 +123,10 @@ class Batch:
     def refuse_ready(self, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
         """Settle every call that is ready now as the error that `refuse` makes for it."""
         while (call := self._planner.take()) is not None:
+            permit = self.gate.take(call) if self.gate is not None else None
             self.settle(call, refuse(self._calls[call]))
+            if permit is not None:
+                permit.cap.give_back(permit)
 
     def refuse_held(self, cap: Cap, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
         """Settle every call that waits for this cap as the error that `refuse` makes for it."""

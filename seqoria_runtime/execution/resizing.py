@@ -68,5 +68,6 @@ class AdaptiveSlots(Slots):
     def release(self, slot: Slot) -> None:
         if self._surplus and slot.lender is None:
             self._surplus -= 1
+            self.judge()
         else:
             super().release(slot)

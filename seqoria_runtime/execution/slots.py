@@ -121,10 +121,7 @@ class Lane:
             self._lease.waiting.append(self)
 
     def keep(self, slot: Slot) -> bool:
-        """Whether the batch may run its next call in this slot; that counts as its turn.
-
-        It may not where another batch's turn has come: the slot is then still held, to be passed on.
-        """
+        """Whether the batch may run its next call in this slot, as its turn; else it has to pass it on."""
         if slot.lender is None:
             return self._slots.alone(self)
         waiting = slot.lender.waiting
@@ -286,14 +283,17 @@ class Slots:
         if slot.permit is not None:
             slot.permit.cap.abandon(slot.permit, tool)
         self.judge()
-        for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
-            lane.tell_stuck()
 
     def judge(self) -> None:
-        """See whether abandoned threads hold every slot now, and tell the lanes that wait."""
+        """See whether abandoned threads hold every slot now, and have the batches that may wait look anew.
+
+        For every change that no call's end goes with: a slot that was to come free will not, or has done so.
+        """
         if len(self._blocked) < self.total:
             self.stuck_since = None
         elif self.stuck_since is None:
             self.stuck_since = self._now()
             for lane in tuple(self._queue):
                 lane.tell_stuck()
+        for lane in [lane for caller in self.callers for lane in caller.lanes or ()]:
+            lane.tell_stuck()

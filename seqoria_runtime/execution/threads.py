@@ -119,7 +119,9 @@ class ThreadCall(Generic[T]):
         loop = self._loop = _loop_of(native)
         # anyio's own way to call into the loop waits for the answer, for ever if the loop ends meanwhile.
         post = getattr(native, "call_soon_threadsafe", None) or native.run_sync_soon
-        self._report_exit = partial(post, context_for_callbacks(native).run, self._exit)
+        variables = context_for_callbacks(native)
+        variables.run(current_call.set, None)  # tasks that are started by its end are not its thread's work
+        self._report_exit = partial(post, variables.run, self._exit)
         loop.busy.add(self)
         try:
             await to_thread.run_sync(self._work, abandon_on_cancel=True, limiter=loop.limiter)
@@ -194,7 +196,7 @@ async def run_in_thread(function: Callable[[], T], *, on_exit: Callable[[], None
     return await ThreadCall(function, on_exit=on_exit).run()
 
 
-current_call: ContextVar[ThreadCall[Any]] = ContextVar("seqoria_runtime_thread_call")
+current_call: ContextVar[ThreadCall[Any] | None] = ContextVar("seqoria_runtime_thread_call")
 """The call whose thread this is, or whose thread gave the work to the loop that this is part of."""
 
 

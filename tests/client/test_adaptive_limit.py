@@ -122,3 +122,33 @@ async def test_nested_calls_do_not_deadlock_under_an_adaptive_limit() -> None:
         await client.refresh_tools()
         await client.run_tool_calls([request("parent", depth=3)] * 40)
         assert_idle(client)
+
+
+@pytest.mark.clause("C49")
+async def test_nested_calls_go_on_when_a_limit_that_shrinks_takes_the_slot_that_another_call_waits_for() -> (
+    None
+):
+    lab = Lab()
+
+    async def timed(seconds: float = 0.0) -> str:
+        await anyio.sleep(seconds)
+        return "done"
+
+    async def parent() -> str:
+        await anyio.sleep(1)
+        await client.run_tool_calls([request("scarce")])
+        return "done"
+
+    lab.tools.add(timed, name="short")
+    lab.tools.add(timed, name="late", timeout=2)
+    lab.tools.add(timed, name="scarce", max_concurrency=1)
+    lab.tools.add(parent)
+    async with lab.client(max_concurrency=AdaptiveLimit(1, 2, window=1)) as client:
+        await client.run_tool_calls([request("short")] * 11)
+        assert client.stats().max_concurrency == 2
+        async with anyio.create_task_group() as group:
+            calls = [request("short"), request("late", seconds=5), request("scarce", seconds=1)]
+            group.start_soon(client.run_tool_calls, calls)
+            group.start_soon(client.run_tool_calls, [request("parent")])
+        assert [change.limit for change in client.limit_history()][:3] == [1, 2, 1]
+        assert_idle(client)

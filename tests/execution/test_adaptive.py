@@ -139,11 +139,19 @@ def test_calls_that_take_no_time_do_no_harm() -> None:
     assert 1 <= controller.limit <= 50
 
 
+def test_calls_that_come_to_take_no_time_do_no_harm() -> None:
+    controller = AdaptiveController(AdaptiveLimit(1, 50), 0.0)
+    for number in range(2000):
+        controller.add(Sample("tool", number, number + (number < 100), controller.limit))
+    assert controller.limit == 50
+
+
+# Whole seconds as well, since they make calls that take no time likely.
 samples = st.builds(
     Sample,
     st.sampled_from("ab"),
-    st.floats(0, 100),
-    st.floats(0, 1e6),
+    st.floats(0, 100) | st.integers(0, 3),
+    st.floats(0, 1e6) | st.integers(0, 3),
     st.integers(1, 200),
     st.booleans(),
 )

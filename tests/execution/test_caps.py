@@ -300,6 +300,28 @@ async def test_calls_that_wait_for_the_permit_of_an_abandoned_thread_fail_after_
 
 
 @pytest.mark.clause("C51")
+async def test_calls_that_wait_too_long_for_the_slot_of_an_abandoned_thread_give_up_their_permits() -> None:
+    lab = Abandoned()
+    lab.tools.add(lab.tools.tools[1].function, name="scarce", max_concurrency=1)
+    found: list[str] = []
+    async with lab.client(max_concurrency=1, abandoned_grace=3.0) as client:
+        await lab.abandon(client)
+
+        async def other() -> None:
+            await anyio.sleep(1)
+            found.extend(results(await client.run_tool_calls([request("scarce")])))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(other)
+            outcomes = await client.run_tool_calls([request("scarce"), request("scarce")])
+        assert results(outcomes) == ["[unavailable]"] * 2
+        assert found == ["[unavailable]"]
+        assert anyio.current_time() == 3
+        await lab.release()
+        assert_idle(client)
+
+
+@pytest.mark.clause("C51")
 async def test_a_call_that_waits_for_the_permit_of_an_abandoned_thread_runs_once_that_has_ended() -> None:
     lab, found = Abandoned(), []
     async with lab.client(abandoned_grace=1000.0) as client:
@@ -314,6 +336,36 @@ async def test_a_call_that_waits_for_the_permit_of_an_abandoned_thread_runs_once
             assert found == []
             await lab.release()
         assert found == ["ran"]
+        assert_idle(client)
+
+
+@pytest.mark.clause("C49", "C51")
+async def test_nested_calls_go_on_once_a_thread_has_ended_in_the_slot_of_the_call_that_makes_them() -> None:
+    lab, ended = Abandoned(), anyio.Event()
+
+    @lab.tools.tool(max_concurrency=1)
+    async def scarce() -> None:
+        pass
+
+    @lab.tools.tool()
+    async def impatient() -> None:
+        await lab.abandon(client)
+        ended.set()
+
+    @lab.tools.tool()
+    async def parent() -> None:
+        await anyio.sleep(1)
+        await client.run_tool_calls([request("scarce"), request("impatient")])
+
+    async with lab.client(max_concurrency=1, abandoned_grace=1000.0) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.run_tool_calls, [request("parent")])
+            await anyio.sleep(0.5)
+            group.start_soon(client.run_tool_calls, [request("scarce")])
+            await ended.wait()
+            await anyio.sleep(1)
+            assert client.stats().waiting == {"scarce": 2}
+            await lab.release()
         assert_idle(client)
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqoria_runtime.client import AsyncAIClient
-from seqoria_runtime.execution.threads import run_in_thread
+from seqoria_runtime.execution.threads import ThreadCall, run_in_thread
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.models.errors import MissingExtraError
 from seqoria_runtime.testing import (
@@ -234,6 +234,33 @@ async def test_a_thread_that_was_abandoned_while_it_waited_for_the_loop_does_not
     assert anyio.current_time() == 100
     may_end.set()
     await wait_for_abandoned_threads()
+
+
+async def test_a_task_that_the_end_of_an_abandoned_thread_starts_does_not_hold_time() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        may_end.wait(10)
+
+    async with anyio.create_task_group() as group:
+        started = anyio.Event()
+
+        async def soon() -> None:
+            started.set()
+
+        async def in_the_loop() -> None:
+            inner = ThreadCall(hang, on_exit=lambda: group.start_soon(soon))
+            async with anyio.create_task_group() as abandoning:
+                abandoning.start_soon(inner.run)
+                await anyio.to_thread.run_sync(begun.wait)
+                abandoning.cancel_scope.cancel()
+            may_end.set()
+            await started.wait()
+            await anyio.sleep(20)
+
+        await run_in_thread(lambda: anyio.from_thread.run(in_the_loop))
+    assert anyio.current_time() == 20
 
 
 async def test_time_moves_while_an_abandoned_thread_works() -> None:
