@@ -249,8 +249,11 @@ async def test_a_task_that_the_end_of_an_abandoned_thread_starts_does_not_hold_t
         async def soon() -> None:
             started.set()
 
+        def start() -> None:
+            group.start_soon(soon)
+
         async def in_the_loop() -> None:
-            inner = ThreadCall(hang, on_exit=lambda: group.start_soon(soon))
+            inner = ThreadCall(hang, on_exit=start)
             async with anyio.create_task_group() as abandoning:
                 abandoning.start_soon(inner.run)
                 await anyio.to_thread.run_sync(begun.wait)
