@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _never_fail_to_write()
     try:
         code = _run(parsed)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where the program was started with a closed one
+            sys.stdout.flush()
         return code
     except CommandError as error:
         print(f"{PROGRAM} {parsed.command.name}: error: {error}", file=sys.stderr)

@@ -20,7 +20,7 @@ def load_toolbox(place: str, *, argument: str = "--toolbox") -> LocalToolbox:
         sys.path.insert(0, "")
     try:
         found = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CommandError(
             f"{argument}: cannot import {module_name!r}: {type(error).__name__}: {error}"
         ) from error

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from inspect import iscoroutinefunction
 from logging import Logger
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -201,6 +202,8 @@ def _observers(value: Any) -> tuple[Any, ...]:
     for observer in observers:
         if not callable(observer):
             raise TypeError(f"'observers' takes functions, not {type(observer).__name__}")
+        if iscoroutinefunction(observer) or iscoroutinefunction(getattr(observer, "__call__", None)):  # noqa: B004
+            raise TypeError(f"'observers' takes functions that are not asynchronous, not {observer!r}")
     return observers
 
 

@@ -71,7 +71,13 @@ class ObservedBatch(Batch):
     def start(self) -> tuple[int, ToolCallRequest, Tool, Any, Permit | None] | None:
         started = super().start()
         if started is not None:
-            self._tell("started", started[0])
+            call, *_, permit = started
+            try:
+                self._tell("started", call)
+            except BaseException:
+                if permit is not None:
+                    permit.cap.give_back(permit)
+                raise
         return started
 
     def end(self) -> None:
@@ -128,7 +134,9 @@ def guarded(observer: Callable[[CallEvent], object], logger: Logger) -> Listener
     def listen(event: CallEvent) -> None:
         try:
             observer(event)
-        except Exception:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # an observer can raise anything, a stray cancellation too
             logger.warning("An observer of tool calls failed", exc_info=True)
 
     return listen

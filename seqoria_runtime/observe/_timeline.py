@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
+from seqoria_runtime import _checks
 from seqoria_runtime.client import CallEvent
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome
 
@@ -45,11 +46,11 @@ class CallSpan:
 class Timeline:
     """An observer that keeps what it is told: `AsyncAIClient(..., observers=[timeline])`.
 
-    It keeps the last `most` calls, by default 10,000.
+    It keeps the last `most` calls, by default 10,000. Raises `ValueError`, which names the option.
     """
 
     def __init__(self, most: int = 10_000) -> None:
-        self._most = most
+        self._most = _checks.positive_int("most", most)
         self._spans: dict[tuple[int, int], CallSpan] = {}
 
     def __call__(self, event: CallEvent) -> None:

@@ -40,7 +40,7 @@ def read_calls(lines: Iterable[str], tools: Collection[str]) -> tuple[tuple[Plan
 def _batch(line: str, tools: Collection[str]) -> Iterator[PlannedCall]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"is not JSON: {error}") from None
     calls = value if isinstance(value, list) else [value]
     if not calls:

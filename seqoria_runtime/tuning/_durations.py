@@ -51,6 +51,8 @@ def _values(name: str, parts: list[str]) -> dict[str, float]:
         key, equals, value = part.partition("=")
         if not equals:
             raise ValueError(f"{name}: {part!r} must be NAME=DURATION")
+        if key.strip() in values:
+            raise ValueError(f"{name}: {key.strip()!r} is given twice")
         values[key.strip()] = parse_seconds(value)
     return values
 

@@ -27,8 +27,9 @@ class Capacity:
 
     `slowdown` is how many times its latency without load a call takes. `work` is how many calls'
     worth of progress is made at once: the relative capacity of Gunther's Universal Scalability Law. It
-    is the calls in flight over the slowdown, times the share of calls that gave a result. With few
-    `calls_a_slot` most of a run is its begin and its end, and both figures are uncertain.
+    is the calls in flight that were to give a result, over the slowdown, compared with the lowest limit:
+    calls that fail without load, too, say nothing of a limit. With few `calls_a_slot` most of a run is
+    its begin and its end, and both figures are uncertain.
     """
 
     limit: int
@@ -61,10 +62,11 @@ def capacities(runs: Iterable[Run]) -> list[Capacity]:
     calls: dict[int, int] = {}
     for measured in by_repetition.values():
         base = measured[min(measured)]
+        scale = base.in_flight / base.productive if base.productive else 1.0
         for limit, run in measured.items():
             slower = _slowdown(base, run)
             slowdowns[limit].append(slower)
-            work[limit].append(run.in_flight / slower * _share_of_results(run))
+            work[limit].append(run.productive / slower * scale)
             calls[limit] = min(calls.get(limit, len(run.calls)), len(run.calls))
     return [
         Capacity(limit, Spread.of(slowdowns[limit]), Spread.of(work[limit]), calls[limit] / limit)
@@ -107,7 +109,8 @@ def _slowdown(base: Run, run: Run) -> float:
     """How many times as long a call took as the same one did in `base`: the geometric mean over the calls.
 
     The same call is compared with itself, so that a few long calls among many short ones do not count
-    for more than they are, and the chance in their durations cancels out.
+    for more than they are, and the chance in their durations cancels out. How soon a call fails tells
+    nothing, so those with a result in both runs count, if there are any.
     """
     # The first calls find the tools empty, and the last ones have less company than the limit allows. To
     # choose by their ends instead would be to choose by their durations.
@@ -115,18 +118,14 @@ def _slowdown(base: Run, run: Run) -> float:
     places.sort(key=lambda place: run.calls[place].started or 0.0)
     edge = min(run.limit, len(places) // 3)
     chosen = places[edge : len(places) - edge]
-    pairs = [(_latency(base.calls[place]), _latency(run.calls[place])) for place in chosen]
+    both = [place for place in chosen if base.calls[place].kind is run.calls[place].kind is None]
+    pairs = [(_latency(base.calls[place]), _latency(run.calls[place])) for place in both or chosen]
     ratios = [then / alone for alone, then in pairs if alone > 0 and then > 0]
     return geometric_mean(ratios) if ratios else 1.0
 
 
 def _latency(call: CallRecord) -> float:
     return math.nan if call.started is None else call.ended - call.started
-
-
-def _share_of_results(run: Run) -> float:
-    started = [call for call in run.calls if call.started is not None]
-    return sum(call.kind is None for call in started) / len(started) if started else 0.0
 
 
 def by_limit(runs: Iterable[Run]) -> Mapping[int, list[Run]]:

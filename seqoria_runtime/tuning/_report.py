@@ -51,9 +51,9 @@ class LimitReport:
     adaptive: tuple[LimitChange, ...] = ()
 
     @property
-    def recommended(self) -> int:
-        """The limit to use."""
-        return self.knee.limit
+    def recommended(self) -> int | None:
+        """The limit to use; `None` where there is nothing to compare."""
+        return None if self._nothing_to_compare else self.knee.limit
 
     def with_adaptive(self, history: Sequence[LimitChange]) -> "LimitReport":
         """The same report with the history of an adaptive limit on the same workload."""
@@ -63,15 +63,18 @@ class LimitReport:
     def reason(self) -> str:
         """Why this limit, in two sentences."""
         least = self.rows[0].limit
-        if not self.knee.most_work:
-            return "No call gave a result under any limit, so there is nothing to compare."
-        if len(self.rows) == 1:
-            return f"Only the limit {least} was measured, so there is nothing to compare it with."
+        if self._nothing_to_compare:
+            return self._nothing_to_compare
         if not self.knee.saturated:
             return (
                 f"More calls at once got more done up to the limit {self.knee.best_limit}, the highest one "
                 "that was tried with at least five calls for each slot: the knee lies above it. Measure "
                 "higher limits, with more calls."
+            )
+        if self.recommended == least > 1:
+            return (
+                f"More calls at once than {least} got no more done. That is the lowest limit that was tried, "
+                "so the knee may lie below it. Measure lower limits, from 1 on."
             )
         return (
             f"The tools do the work of at most {self.knee.most_work:.1f} calls at once (under the limit "
@@ -79,6 +82,20 @@ class LimitReport:
             "higher one makes calls wait in the tools instead of in the queue. That is where the bounds "
             "of the throughput meet, N* = X_max · R_0 (Denning and Buzen, 1978)."
         )
+
+    @property
+    def _nothing_to_compare(self) -> str:
+        if not self.knee.most_work:
+            return "No call gave a result under any limit, so there is nothing to compare."
+        if len(self.rows) == 1:
+            limit = self.rows[0].limit
+            return f"Only the limit {limit} was measured, so there is nothing to compare it with."
+        if not any(row.latency.mean for row in self.rows):
+            return (
+                "The calls took no time, so there is nothing to compare. In virtual time only waiting for "
+                "timers takes time, not work and not blocking in threads."
+            )
+        return ""
 
     def as_json(self) -> dict[str, Any]:
         """The report as values for JSON."""

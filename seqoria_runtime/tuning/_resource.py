@@ -102,6 +102,11 @@ class _Sharing:
             self._progress += (now - self._at) * self._speed(self._load)
         self._at = now
 
+    @property
+    def _reached(self) -> float:
+        # The clock is no finer than its own size allows: a rest below that would never pass.
+        return self._progress + max(1e-9, 4 * math.ulp(max(self._progress, self._at)))
+
     def _until_next(self) -> float:
         self._end_what_is_done()
         if not self._ends:
@@ -109,7 +114,7 @@ class _Sharing:
         return max(0.0, self._ends[0][0] - self._progress) / self._speed(self._load)
 
     def _end_what_is_done(self) -> None:
-        while self._ends and (self._ends[0][2].is_set() or self._ends[0][0] <= self._progress + 1e-9):
+        while self._ends and (self._ends[0][2].is_set() or self._ends[0][0] <= self._reached):
             _, _, done = heappop(self._ends)
             if not done.is_set():
                 self._load -= 1

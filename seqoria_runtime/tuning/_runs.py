@@ -53,9 +53,17 @@ class Run:
     @property
     def in_flight(self) -> float:
         """How many calls ran at once on average, as long as there was always one to start."""
+        return self._at_once([call for call in self.calls if call.started is not None])
+
+    @property
+    def productive(self) -> float:
+        """How many of the calls in flight were to give a result; the others, long or short, did no work."""
+        ran = [call for call in self.calls if call.started is not None]
+        return self._at_once([call for call in ran if call.kind is None], of=len(ran))
+
+    def _at_once(self, calls: Sequence[CallRecord], of: int | None = None) -> float:
         since, until = self.busy
-        ran = [(call.started, call.ended) for call in self.calls if call.started is not None]
         if until <= since:
-            return float(min(len(ran), self.limit))
-        inside = sum(min(ended, until) - started for started, ended in ran)
-        return inside / (until - since)
+            share = len(calls) / of if of else 1.0
+            return share * min(of or len(calls), self.limit)
+        return sum(min(call.ended, until) - (call.started or 0.0) for call in calls) / (until - since)

@@ -48,7 +48,10 @@ def svg_of(report: LimitReport, *, title: str = "") -> str:
     if len(report.adaptive) > 1:
         panels.append(_history(report))
     height = 40 + _HEIGHT * len(panels)
-    heading = escape(title or f"Recommended limit: {report.recommended}")
+    advice = (
+        "No limit to recommend" if report.recommended is None else f"Recommended limit: {report.recommended}"
+    )
+    heading = escape(title or advice)
     body = "".join(
         f'<g transform="translate(0,{40 + _HEIGHT * n})">{panel}</g>' for n, panel in enumerate(panels)
     )
@@ -60,7 +63,9 @@ def svg_of(report: LimitReport, *, title: str = "") -> str:
     )
 
 
-def _panel(name: str, limits: Sequence[int], series: Sequence[_Series], *, mark: int, top_of: int = 0) -> str:
+def _panel(
+    name: str, limits: Sequence[int], series: Sequence[_Series], *, mark: int | None, top_of: int = 0
+) -> str:
     """A panel over the limits, on a logarithmic axis; `top_of` names the series that gives the height."""
     x = _scale([math.log2(limit) for limit in limits], _LEFT, _WIDTH - _RIGHT)
     counted = series[top_of:] if top_of else series
@@ -69,9 +74,10 @@ def _panel(name: str, limits: Sequence[int], series: Sequence[_Series], *, mark:
     parts = [_frame(name, y, most)]
     parts += [_tick(x(math.log2(limit)), str(limit)) for limit in _spaced(limits)]
     parts.append(_text(_WIDTH - _RIGHT, _HEIGHT - 12, "max_concurrency", anchor="end"))
-    at = x(math.log2(min(max(mark, limits[0]), limits[-1])))
-    parts.append(_line([(at, _TOP), (at, _HEIGHT - _BOTTOM)], _GREY, dashes="5 4"))
-    parts.append(_text(at + 5, _TOP + 12, str(mark), colour=_GREY))
+    if mark is not None:
+        at = x(math.log2(min(max(mark, limits[0]), limits[-1])))
+        parts.append(_line([(at, _TOP), (at, _HEIGHT - _BOTTOM)], _GREY, dashes="5 4"))
+        parts.append(_text(at + 5, _TOP + 12, str(mark), colour=_GREY))
     for number, (label, colour, values) in enumerate(series):
         points = [
             (x(math.log2(limit)), y(value))

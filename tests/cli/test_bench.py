@@ -31,6 +31,16 @@ async def fetch(seconds: float = 1.0) -> None:
 @tools.tool()
 async def connect() -> None:
     await anyio.Event().wait()
+
+
+@tools.tool()
+async def leave() -> None:
+    raise SystemExit(3)
+
+
+@tools.tool()
+async def interrupt() -> None:
+    raise KeyboardInterrupt
 """
 
 SYNTHETIC = ["bench", "limits", "--synthetic", "constant,value=1s", "--resource", "queueing,3", "--virtual"]
@@ -109,12 +119,16 @@ def test_failures_have_columns_where_there_are_any(capsys: pytest.CaptureFixture
         (["--synthetic", "constant,value=1s", "--plot", "r.png"], "--plot: r.png must end in .svg"),
         (["--synthetic", "constant,value=1s", "--plot", "no/r.svg"], "--plot: there is no folder no"),
         (["--synthetic", "constant,value=1s", "--json", "no/r.json"], "--json: there is no folder no"),
+        (["--synthetic", "constant,value=1s", "--json", "."], "--json: . is a folder"),
+        (["--synthetic", "constant,value=1s", "--json", "r.svg", "--plot", "r.svg"], "both name r.svg"),
+        (["--toolbox", "leaves:tools", "--calls", "calls.jsonl"], "cannot import 'leaves': SystemExit: 3"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_before_anything_runs(
     arguments: list[str], words: str, application: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("bad.jsonl").write_text('{"name": "x"}\n')
+    Path("leaves.py").write_text("raise SystemExit(3)")
     assert main(["bench", "limits", *(argument.format(application) for argument in arguments)]) == 2
     shown = capsys.readouterr()
     assert words in shown.err
@@ -147,6 +161,80 @@ def test_virtual_time_with_tools_that_wait_for_the_world_is_told(
         "--virtual: the tools wait for something that virtual time does not wait for"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("virtual", [[], ["--virtual"]])
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(
+    ("tool", "code", "words"),
+    [("leave", 2, "a tool raised SystemExit"), ("interrupt", 130, "Interrupted before the first run")],
+)
+def test_a_tool_that_ends_the_program_is_told_without_a_traceback(
+    tool: str,
+    code: int,
+    words: str,
+    backend: str,
+    virtual: list[str],
+    application: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("calls.jsonl").write_text(f'{{"name": "{tool}"}}\n')
+    sweep = ["bench", "limits", "--toolbox", f"{application}:tools", "--calls", "calls.jsonl", *virtual]
+    assert main([*sweep, "--backend", backend]) == code
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert "Traceback" not in shown
+
+
+def test_the_files_are_written_although_the_reader_of_the_output_has_gone(tmp_path: Path) -> None:
+    report, gone = tmp_path / "report.json", tmp_path / "report.svg"
+    program = [sys.executable, "-m", "seqoria_runtime", *SYNTHETIC, *SMALL]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*program, "--json", str(report), "--plot", str(gone)],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode == 141
+    assert b"Traceback" not in done.stderr
+    assert json.loads(report.read_text())["recommended"] == 3
+    assert gone.read_text().startswith("<svg ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no closing of a program's output there")
+def test_a_closed_output_is_no_failure() -> None:
+    program = [sys.executable, "-m", "seqoria_runtime", *SYNTHETIC, *SMALL]
+    shell = ["sh", "-c", '"$@" >&-', "sh", *program]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main([*SYNTHETIC, *SMALL, "--timeout", "1.5"]) == 0
+    table = capsys.readouterr().out.split("Recommended")[0]
+    assert "…" not in table
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= width
+    assert table.startswith("limit results/s")
+    assert ("p95" in table) == (width == 80)
+
+
+def test_a_terminal_without_unicode_gets_ascii(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "seqoria_runtime", *SYNTHETIC, *SMALL, "--adaptive"]
+    encoding = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run([*program], env=encoding, stdout=subprocess.PIPE, check=True).stdout.decode(
+        "ascii"
+    )
+    assert "?" not in shown
+    assert "########" in shown
+    assert "X_max * R_0" in shown
 
 
 @pytest.mark.parametrize("virtual", [[], ["--virtual"]])

@@ -13,7 +13,7 @@ from seqoria_runtime.client import CallEvent
 from seqoria_runtime.models import ToolCallError
 from seqoria_runtime.observe import OpenTelemetryObserver, Timeline
 from seqoria_runtime.testing import ScriptedProvider, call, calls, says
-from tests.support.batches import Lab, request
+from tests.support.batches import Lab, assert_idle, request
 
 pytestmark = pytest.mark.clause("C122")
 
@@ -69,9 +69,21 @@ async def test_the_calls_of_turns_are_told_of_as_well() -> None:
     assert [event.kind for event in events] == ["queued"] * 2 + ["started"] * 2 + ["finished"] * 2
 
 
-async def test_an_observer_that_fails_is_logged_and_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", ["error", "no exception", "cancellation"])
+async def test_an_observer_that_fails_is_logged_and_does_no_harm(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    error: BaseException = ValueError("no") if kind == "error" else BaseException("no")
+    if kind == "cancellation":
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await anyio.sleep(1)
+            except anyio.get_cancelled_exc_class() as cancelled:
+                error = cancelled
+
     def fail(event: CallEvent) -> None:
-        raise ValueError(event.kind)
+        raise error
 
     seen: list[CallEvent] = []
     with caplog.at_level(logging.WARNING, "seqoria_runtime"):
@@ -80,8 +92,43 @@ async def test_an_observer_that_fails_is_logged_and_does_no_harm(caplog: pytest.
     assert len(seen) == 3
 
 
+async def test_an_observer_that_ends_the_program_leaves_no_place_taken() -> None:
+    box = lab()
+
+    @box.tools.tool(max_concurrency=1)
+    async def scarce() -> None:
+        await anyio.sleep(1)
+
+    def interrupt(event: CallEvent) -> None:
+        if event.kind == "started":
+            raise KeyboardInterrupt
+
+    async with box.client(observers=[interrupt]) as client:
+        with pytest.raises(BaseException) as raised:  # noqa: PT011 - asyncio has it bare, trio in groups
+            await client.run_tool_calls([request("scarce")] * 2)
+        assert "KeyboardInterrupt" in repr(raised.value)
+        assert_idle(client)
+        [cap] = client.stats().caps
+        assert cap.free == cap.limit == 1
+
+
+async def observe_asynchronously(event: CallEvent) -> None:
+    pass
+
+
+class AsynchronousObserver:
+    async def __call__(self, event: CallEvent) -> None:
+        pass
+
+
+@pytest.mark.parametrize("most", [0, -1, True, 2.5])
+def test_a_timeline_keeps_a_positive_number_of_calls(most: Any) -> None:
+    with pytest.raises(ValueError, match="'most'"):
+        Timeline(most)
+
+
 @pytest.mark.clause("C2")
-@pytest.mark.parametrize("observers", [3, [3]])
+@pytest.mark.parametrize("observers", [3, [3], [observe_asynchronously], [AsynchronousObserver()]])
 def test_what_cannot_observe_is_refused_by_name(observers: Any) -> None:
     with pytest.raises(TypeError, match="'observers' takes"):
         AsyncAIClient([ScriptedProvider([])], observers=observers)

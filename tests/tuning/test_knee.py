@@ -1,5 +1,7 @@
 """The recommendation, on runs that are made up and on simulated resources whose capacity is known."""
 
+from dataclasses import replace
+
 import pytest
 
 from seqoria_runtime.testing import Backend, run_virtual
@@ -12,6 +14,7 @@ from seqoria_runtime.tuning import (
     SyntheticWorkload,
     measure_limits,
     report_of,
+    svg_of,
 )
 
 pytestmark = pytest.mark.clause("C121")
@@ -42,13 +45,13 @@ def test_the_recommended_limit_is_within_a_fifth_of_the_capacity(
     """
     report = run_virtual(recommend, spec, durations, seed, backend=backend)
     assert report.knee.saturated
-    assert abs(report.recommended / spec.capacity - 1) <= 0.2
+    assert abs(report.knee.limit / spec.capacity - 1) <= 0.2
 
 
 @pytest.mark.parametrize("capacity", [3, 7])
 def test_calls_of_equal_length_are_no_harder(capacity: int) -> None:
     report = run_virtual(recommend, ResourceSpec("queueing", capacity), "constant,value=1s", 0)
-    assert abs(report.recommended - capacity) <= max(1, 0.2 * capacity)
+    assert abs(report.knee.limit - capacity) <= max(1, 0.2 * capacity)
 
 
 def test_tools_that_do_not_saturate_are_said_not_to() -> None:
@@ -92,6 +95,58 @@ def test_calls_that_fail_do_no_work() -> None:
     assert (report.rows[-1].timeouts, report.rows[-1].failed) == (0, 45)
 
 
+@pytest.mark.parametrize("tenths", [2, 5, 8])
+def test_failures_that_are_the_same_under_every_limit_do_not_move_the_knee(tenths: int) -> None:
+    def some_fail(limit: int, latency: float) -> Run:
+        calls = [
+            replace(call, kind="failed" if place * 7 % 10 < tenths else None)
+            for place, call in enumerate(steady(limit, latency, calls=120).calls)
+        ]
+        return Run(limit, 0, calls)
+
+    report = report_of([some_fail(limit, max(1.0, limit / 4)) for limit in (1, 2, 4, 8, 12)])
+    assert (report.recommended, report.knee.saturated) == (4, True)
+    report = report_of([some_fail(limit, 1.0) for limit in (1, 2, 4, 8, 12)])
+    assert (report.recommended, report.knee.saturated) == (12, False)
+
+
+def test_calls_that_are_turned_away_at_once_are_no_fast_ones() -> None:
+    def turned_away(limit: int) -> Run:
+        calls = [
+            CallRecord(0.0, call.started, (call.started or 0) + 0.01, "failed")
+            if place % limit >= 4
+            else call
+            for place, call in enumerate(steady(limit, 1.0).calls)
+        ]
+        return Run(limit, 0, calls)
+
+    report = report_of([turned_away(limit) for limit in (1, 2, 4, 8, 12)])
+    assert (report.recommended, report.knee.saturated) == (4, True)
+
+
+def test_a_lowest_limit_that_is_as_good_as_any_is_said_to_be_too_high() -> None:
+    report = report_of([steady(limit, limit / 4) for limit in (6, 8, 12)])
+    assert (report.recommended, "the knee may lie below it" in report.reason) == (6, True)
+    report = report_of([steady(limit, limit) for limit in (1, 2, 4)])
+    assert (report.recommended, "the knee may lie below it" in report.reason) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ([steady(1, 1.0, failed=60), steady(2, 1.0, failed=60)], "No call gave a result"),
+        ([steady(1, 1.0)], "Only the limit 1 was measured"),
+        ([steady(1, 0.0), steady(2, 0.0)], "The calls took no time"),
+    ],
+)
+def test_nothing_is_recommended_where_there_is_nothing_to_compare(runs: list[Run], words: str) -> None:
+    report = report_of(runs)
+    assert report.recommended is None
+    assert report.as_json()["recommended"] is None
+    assert words in report.reason
+    assert "No limit to recommend" in svg_of(report)
+
+
 def test_a_sweep_that_was_broken_off_is_reported_as_far_as_it_came() -> None:
     whole = [steady(limit, 1.0) for limit in (1, 2, 4)]
     assert [row.limit for row in report_of(whole[:2]).rows] == [1, 2]
@@ -108,4 +163,4 @@ def test_calls_that_never_started_or_took_no_time_do_no_harm() -> None:
     records = [CallRecord(0.0, None, 0.0, "unknown_tool"), CallRecord(0.0, 0.0, 0.0)]
     report = report_of([Run(1, 0, records), Run(2, 0, records)])
     assert report.rows[0].throughput.median == 0.0
-    assert report.recommended >= 1
+    assert report.recommended is None

@@ -75,6 +75,7 @@ async def test_a_workload_of_failures_is_said_to_be_one() -> None:
     work = ToolboxWorkload(toolbox(), [PlannedCall("broken", {})] * 10)
     report = await measure_limits(work, limits=[1, 2], repetitions=1)
     assert report.reason == "No call gave a result under any limit, so there is nothing to compare."
+    assert report.recommended is None
 
 
 async def test_limits_above_the_number_of_calls_are_left_out() -> None:
@@ -151,6 +152,13 @@ async def test_a_resource_serves_its_capacity_at_full_speed(model: Any, load: in
     assert anyio.current_time() == pytest.approx(seconds)
 
 
+async def test_a_resource_ends_what_takes_longer_than_the_clock_is_exact() -> None:
+    async with open_resource(ResourceSpec("sharing", 2)) as resource, anyio.create_task_group() as group:
+        for seconds in (1e26, 1e26, 3e25, 1.0):
+            group.start_soon(resource.use, seconds)
+    assert anyio.current_time() == pytest.approx(1.15e26)
+
+
 @pytest.mark.parametrize("model", ["sharing", "queueing", "thrashing"])
 async def test_a_cancelled_call_leaves_the_resource_to_the_others(model: Any) -> None:
     async with open_resource(ResourceSpec(model, 1)) as resource:
@@ -195,6 +203,7 @@ def test_a_lognormal_has_the_median_and_the_percentile_that_were_asked_for() -> 
         ("uniform,low=2s,high=1s", "'low' must be at most 'high'"),
         ("exponential,mean=0", "'mean' must be above zero"),
         ("constant,value=-1", "no duration"),
+        ("constant,value=1s,value=2s", "constant: 'value' is given twice"),
     ],
 )
 def test_a_bad_distribution_is_told(text: str, words: str) -> None:
@@ -215,6 +224,7 @@ def test_a_file_of_calls_is_read() -> None:
     ("line", "words"),
     [
         ("{", "line 2: is not JSON"),
+        ("[" * 100_000, "line 2: is not JSON"),
         ("[]", "line 2: is a batch of no calls"),
         ("3", "line 2: a call must be an object with the name of a tool, not 3"),
         ('{"name": "z"}', "line 2: there is no tool 'z'; there are a"),

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from seqoria_runtime.tuning import LimitReport, Progress, Run, Workload
 
 
+_ENDED_BY_A_TOOL = -1
+
+
 def _add_arguments(parser: ArgumentParser) -> None:
     kinds = parser.add_subparsers(metavar="what", required=True)
     summary = "Run the same calls under several limits on concurrency, and recommend one."
@@ -46,14 +49,27 @@ def _run(arguments: Namespace) -> int:
             "Interrupted before the first run had ended: there is nothing to show."
         )
         return code
+    failures = _write_files(arguments, report)  # before the output, whose reader may have gone
     show_report(make_console(), report, interrupted=code == INTERRUPTED)
-    if arguments.json is not None:
-        write_report("--json", arguments.json, json.dumps(report.as_json(), indent=2) + "\n")
-    if arguments.plot is not None:
-        from seqoria_runtime.tuning import svg_of
-
-        write_report("--plot", arguments.plot, svg_of(report))
+    if failures:
+        raise CommandError("; ".join(failures))
     return code
+
+
+def _write_files(arguments: Namespace, report: "LimitReport") -> list[str]:
+    """Write what was asked for; what cannot be written is told, and keeps nothing else from it."""
+    from seqoria_runtime.tuning import svg_of
+
+    texts = {"json": json.dumps(report.as_json(), indent=2) + "\n", "plot": svg_of(report)}
+    failures = []
+    for name, text in texts.items():
+        file = getattr(arguments, name)
+        try:
+            if file is not None:
+                write_report(f"--{name}", file, text)
+        except CommandError as error:
+            failures.append(str(error))
+    return failures
 
 
 class _Sweep:
@@ -67,16 +83,26 @@ class _Sweep:
         self._adaptive: tuple[LimitChange, ...] = ()
 
     def run(self) -> int:
+        code = _ENDED_BY_A_TOOL
+        try:
+            code = self._run()
+        except* SystemExit:  # asyncio lets it end the event loop at once
+            pass
+        if code == _ENDED_BY_A_TOOL:
+            raise CommandError("a tool raised SystemExit, which ends the program: it cannot be measured")
+        return code
+
+    def _run(self) -> int:
         arguments = self._arguments
         if not arguments.virtual:
-            return run_on(arguments.backend, run_interruptibly, self._measure)
+            return run_on(arguments.backend, run_interruptibly, self._measure_or_end)
         from seqoria_runtime.testing import VirtualTimeDeadlock, run_virtual
 
         require_backend(arguments.backend)
         code = INTERRUPTED
         deadlock = ""
         try:
-            code = run_virtual(self._measure, backend=arguments.backend)
+            code = run_virtual(self._measure_or_end, backend=arguments.backend)
         except* KeyboardInterrupt:
             pass
         except* VirtualTimeDeadlock as group:
@@ -94,7 +120,18 @@ class _Sweep:
 
         return report_of(self._runs).with_adaptive(self._adaptive) if self._runs else None
 
-    async def _measure(self) -> int:
+    async def _measure_or_end(self) -> int:
+        # Where one of these ends a task, asyncio writes its traceback, whoever catches it later.
+        code = SUCCESS
+        try:
+            await self._measure()
+        except* KeyboardInterrupt:
+            code = INTERRUPTED
+        except* SystemExit:
+            code = _ENDED_BY_A_TOOL
+        return code
+
+    async def _measure(self) -> None:
         from seqoria_runtime.client import AdaptiveLimit
         from seqoria_runtime.tuning import measure_adaptive, measure_limits
 
@@ -112,7 +149,6 @@ class _Sweep:
             self._adaptive = await measure_adaptive(
                 self._workload, limit, repetitions=arguments.repetitions, tool_timeout=arguments.timeout
             )
-        return SUCCESS
 
     def _note(self, progress: "Progress") -> None:
         from ._view import show_progress

@@ -1,5 +1,6 @@
 """Owns the arguments of `seqoria-runtime bench limits`, and what is made of them."""
 
+import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
 from pathlib import Path
@@ -80,15 +81,31 @@ def check_arguments(arguments: Namespace) -> None:
         if getattr(arguments, name):
             other = "--synthetic" if arguments.toolbox else "--toolbox"
             raise CommandError(f"--{name} goes with {other} only")
+    _check_files(arguments)
+
+
+def _check_files(arguments: Namespace) -> None:
+    # A sweep may take hours, so what would stand in the way in the end is told before.
     if arguments.plot is not None and arguments.plot.suffix.lower() != ".svg":
         raise CommandError(
             f"--plot: {arguments.plot} must end in .svg, the one form that is written; browsers show it, and "
             "tools such as rsvg-convert make a PNG of it"
         )
+    if arguments.json is not None and arguments.json == arguments.plot:
+        raise CommandError(f"--json and --plot: both name {arguments.json}")
     for name in ("json", "plot"):
         file = getattr(arguments, name)
-        if file is not None and not file.parent.is_dir():
-            raise CommandError(f"--{name}: there is no folder {file.parent} to write {file.name} into")
+        if file is not None:
+            _check_file(f"--{name}", file)
+
+
+def _check_file(argument: str, file: Path) -> None:
+    if not file.parent.is_dir():
+        raise CommandError(f"{argument}: there is no folder {file.parent} to write {file.name} into")
+    if file.is_dir():
+        raise CommandError(f"{argument}: {file} is a folder")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise CommandError(f"{argument}: cannot write {file}: permission denied")
 
 
 def workload_of(arguments: Namespace) -> "Workload":

@@ -3,14 +3,33 @@
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from seqoria_runtime.tuning import LimitReport, LimitRow, Progress
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
+_ASCII_LEVELS = " .:-=+*#@"
 _PARTS = " ▏▎▍▌▋▊▉█"
+_ASCII_PARTS = "        #"
 _BAR_WIDTH = 40
+_BESIDE_BAR = 36
+_COLUMNS = (
+    "limit",
+    "results/s",
+    "",
+    "work",
+    "wait p50",
+    "p95",
+    "call p50",
+    "p95",
+    "p99",
+    "timeouts",
+    "failed",
+)
+# By their places, the first to go where the terminal is too narrow for all.
+_DISPENSABLE = (5, 7, 2, 8, 4, 6, 3)
 
 
 def show_progress(console: Console, progress: Progress) -> None:
@@ -20,7 +39,8 @@ def show_progress(console: Console, progress: Progress) -> None:
     tail = f", {failed} without a result" if failed else ""
     console.print(
         f"[{progress.done}/{progress.planned}] limit {run.limit}, repetition {run.repetition + 1}: "
-        f"{len(run.calls)} calls in {duration(run.seconds)}, {run.throughput:.4g} results a second{tail}"
+        f"{len(run.calls)} calls in {duration(run.seconds)}, {run.throughput:.4g} results a second{tail}",
+        soft_wrap=True,
     )
 
 
@@ -28,16 +48,19 @@ def show_report(console: Console, report: LimitReport, *, interrupted: bool = Fa
     """The table, the plot and the recommendation."""
     if interrupted:
         console.print("Interrupted: this is what was measured until then.", style="bold")
-    console.print(_table(report))
+    console.print(_table(report, console))
     console.print()
     for row in report.rows:
-        console.print(_bar(row, report))
+        console.print(_bar(row, report, console))
     if len(report.adaptive) > 1:
         console.print()
-        console.print(f"An adaptive limit on the same calls: {_spark(report)}")
+        console.print(f"An adaptive limit on the same calls: {_spark(report, console)}")
     console.print()
-    console.print(Text(f"Recommended limit: {report.recommended}", style="bold"))
-    console.print(report.reason, soft_wrap=not console.is_terminal)
+    recommended = report.recommended
+    advice = "No limit to recommend" if recommended is None else f"Recommended limit: {recommended}"
+    console.print(Text(advice, style="bold"))
+    reason = report.reason.replace(" · ", " * ") if console.options.ascii_only else report.reason
+    console.print(reason, soft_wrap=not console.is_terminal)
 
 
 def duration(seconds: float) -> str:
@@ -52,53 +75,72 @@ def _figures(value: float) -> str:
     return f"{value:.3g}" if f"{value:.3g}".isdigit() else f"{value:#.3g}".rstrip(".")
 
 
-def _table(report: LimitReport) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    names = ["limit", "results/s", "", "work", "wait p50", "p95", "call p50", "p95", "p99"]
+def _table(report: LimitReport, console: Console) -> Table:
+    """As many columns as the console has room for: a number that is cut is worse than none."""
     failed = any(row.failures for row in report.rows)
-    for name in [*names, *(("timeouts", "failed") if failed else ())]:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in report.rows:
-        style = "bold green" if row.limit == _nearest(report) else ""
-        tail = (str(row.timeouts), str(row.failed)) if failed else ()
-        table.add_row(*_cells(row), *tail, style=style)
+    shown = list(range(len(_COLUMNS) if failed else len(_COLUMNS) - 2))
+    table = _table_of(report, shown, console)
+    for column in _DISPENSABLE:
+        if Measurement.get(console, console.options.update(width=1000), table).maximum <= console.width:
+            break
+        shown.remove(column)
+        table = _table_of(report, shown, console)
     return table
 
 
-def _cells(row: LimitRow) -> Sequence[str]:
+def _table_of(report: LimitReport, shown: Sequence[int], console: Console) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    for column in shown:
+        table.add_column(_COLUMNS[column], justify="right", no_wrap=True)
+    for row in report.rows:
+        style = "bold green" if row.limit == _nearest(report) else ""
+        cells = _cells(row, plus_minus="+-" if console.options.ascii_only else "±")
+        table.add_row(*(cells[column] for column in shown), style=style)
+    return table
+
+
+def _cells(row: LimitRow, *, plus_minus: str) -> Sequence[str]:
     spread = row.throughput.most - row.throughput.least
     share = spread / (2 * row.throughput.median) if row.throughput.median else 0.0
     return (
         str(row.limit),
         f"{row.throughput.median:.4g}",
-        f"±{share:.0%}" if row.runs > 1 else "",
+        f"{plus_minus}{share:.0%}" if row.runs > 1 else "",
         f"{row.work.median:.1f}",
         duration(row.wait.p50),
         duration(row.wait.p95),
         duration(row.latency.p50),
         duration(row.latency.p95),
         duration(row.latency.p99),
+        str(row.timeouts),
+        str(row.failed),
     )
 
 
-def _nearest(report: LimitReport) -> int:
-    return min((row.limit for row in report.rows), key=lambda limit: abs(limit - report.recommended))
+def _nearest(report: LimitReport) -> int | None:
+    recommended = report.recommended
+    if recommended is None:
+        return None
+    return min((row.limit for row in report.rows), key=lambda limit: abs(limit - recommended))
 
 
-def _bar(row: LimitRow, report: LimitReport) -> Text:
+def _bar(row: LimitRow, report: LimitReport, console: Console) -> Text:
+    parts = _ASCII_PARTS if console.options.ascii_only else _PARTS
+    width = max(1, min(_BAR_WIDTH, console.width - _BESIDE_BAR))
     most = max(one.work.median for one in report.rows) or 1.0
-    eighths = round(row.work.median / most * _BAR_WIDTH * 8)
-    bar = "█" * (eighths // 8) + (_PARTS[eighths % 8] if eighths % 8 else "")
+    eighths = round(row.work.median / most * width * 8)
+    bar = parts[8] * (eighths // 8) + (parts[eighths % 8] if eighths % 8 else "")
     text = Text(f"{row.limit:>5} ")
-    text.append(bar.ljust(_BAR_WIDTH + 1), style="green" if row.limit == _nearest(report) else "cyan")
+    text.append(bar.ljust(width + 1), style="green" if row.limit == _nearest(report) else "cyan")
     text.append(f"{row.work.median:.1f} at once, {row.slowdown.median:.2f}x as long")
     return text
 
 
-def _spark(report: LimitReport) -> str:
+def _spark(report: LimitReport, console: Console) -> str:
+    levels = _ASCII_LEVELS if console.options.ascii_only else _LEVELS
     limits = [limit for _, limit in report.adaptive]
     step = max(1, len(limits) // 60)
     shown = limits[::step]
     most = max(shown)
-    blocks = "".join(_LEVELS[max(1, round(limit / most * 8))] for limit in shown)
+    blocks = "".join(levels[max(1, round(limit / most * 8))] for limit in shown)
     return f"{limits[0]} {blocks} {limits[-1]}"
