@@ -135,6 +135,8 @@ class CallRunner:
         started = settings.now()
         deadline = math.inf if timeout is None else started + timeout
         self._deadline, self._scope = deadline, scope
+        if scope.deadline != math.inf:
+            scope.deadline = deadline  # in the place of the last call's, which this one must not find
         lease = CallLease(settings.slots, slot, request.name, self._caller)
         lease.call = (request, self)
         variables = self._variables.copy()

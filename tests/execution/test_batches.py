@@ -1,5 +1,6 @@
 """How the calls of one batch run beside each other, and what each is answered with."""
 
+import math
 from typing import Any
 
 import anyio
@@ -207,6 +208,23 @@ async def test_a_call_that_blocks_the_loop_past_its_deadline_has_overrun() -> No
     lab.add("work")
     calls = [request("block"), request("work", seconds=0, tag="next")]
     assert results(await lab.run(*calls, tool_timeout=0.01, max_concurrency=1)) == ["[timed_out]", "next"]
+
+
+@pytest.mark.clause("C44")
+async def test_a_call_never_finds_the_deadline_of_the_call_before_it(lab: Lab) -> None:
+    lab.add("quick", timeout=2)
+    found: list[float] = []
+
+    @lab.tools.tool(timeout=30)
+    async def look() -> None:
+        found.append(anyio.current_effective_deadline() - anyio.current_time())
+
+    @lab.tools.tool()
+    async def look_for_ever() -> None:
+        found.append(anyio.current_effective_deadline())
+
+    await lab.run(request("quick"), request("look"), request("look_for_ever"), max_concurrency=1)
+    assert found == [30, math.inf]
 
 
 @pytest.mark.clause("C44")
