@@ -2,6 +2,7 @@
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from seqoria_runtime.cli._command import (
@@ -60,13 +61,16 @@ def _write_files(arguments: Namespace, report: "LimitReport") -> list[str]:
     """Write what was asked for; what cannot be written is told, and keeps nothing else from it."""
     from seqoria_runtime.tuning import svg_of
 
-    texts = {"json": json.dumps(report.as_json(), indent=2) + "\n", "plot": svg_of(report)}
+    texts: dict[str, Callable[[], str]] = {
+        "json": lambda: json.dumps(report.as_json(), indent=2) + "\n",
+        "plot": lambda: svg_of(report),
+    }
     failures = []
     for name, text in texts.items():
         file = getattr(arguments, name)
         try:
             if file is not None:
-                write_report(f"--{name}", file, text)
+                write_report(f"--{name}", file, text())
         except CommandError as error:
             failures.append(str(error))
     return failures
