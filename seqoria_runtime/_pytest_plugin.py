@@ -222,7 +222,7 @@ def _interrupt(
 
 def _is_for(token: str, backend: str, *, interrupted: bool) -> bool:
     """Skip where a token is not for tests of this kind, on this backend."""
-    from seqoria_runtime.testing._token import Token
+    from .testing._explore.token import Token
 
     read = Token.read(token)
     if read.backend != backend:

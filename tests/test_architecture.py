@@ -16,11 +16,17 @@ MAX_LINES = 300
 
 # A room is all modules under these names; the longest name that fits counts.
 FLOORS: list[list[str]] = [
-    ["_checks", "_redaction", "_retry_after"],
+    ["_base", "_base.checks", "_base.redaction", "_base.retry_after"],
     ["models"],
-    ["_tools"],
-    ["catalogue", "execution.planner", "execution.outcomes", "execution.adaptive", "client.history"],
-    ["execution", "_retry_policy"],
+    ["_base.tools"],
+    [
+        "_base.catalogue",
+        "_execution.batches.planner",
+        "_execution.batches.outcomes",
+        "_execution.places.adaptive",
+        "client._history.record",
+    ],
+    ["_execution", "_base.retry_policy"],
     ["toolbox", "providers", "mcp"],
     ["client"],
     ["testing", "observe"],
@@ -32,17 +38,21 @@ TOP = ("", "__main__")
 
 HOMES = {
     "asyncio": [
-        "testing._virtual_loop",
-        "testing._scheduled_loop",
-        "testing._native_cancellation",
+        "testing._clock.virtual_loop",
+        "testing._schedules.scheduled_loop",
+        "testing._explore.native_cancellation",
         "testing.stateful._asyncio_pump",
     ],
-    "trio": ["testing._virtual_clock", "testing._scheduled_trio", "testing.stateful._trio_pump"],
-    "mcp": ["mcp", "testing._mcp_wire"],
-    "mcp_types": ["mcp", "testing._mcp_wire"],
+    "trio": [
+        "testing._clock.virtual_clock",
+        "testing._schedules.scheduled_trio",
+        "testing.stateful._trio_pump",
+    ],
+    "mcp": ["mcp", "testing._mcp.wire"],
+    "mcp_types": ["mcp", "testing._mcp.wire"],
     "httpx2": ["mcp"],
     "jsonschema": ["mcp"],
-    "httpx": ["providers._driver"],
+    "httpx": ["providers._http"],
 }
 
 
@@ -188,5 +198,5 @@ def test_a_client_without_servers_loads_nothing_for_rare_paths() -> None:
     own = [module for module in SOURCES if f"seqoria_runtime.{module}" in loaded]
     assert "client._client" in own
     above = [module for module in own if room_of(module)[0] > room_of("client")[0]]
-    rare = [module for module in own if is_under(module, "mcp") or is_under(module, "providers._driver")]
+    rare = [module for module in own if is_under(module, "mcp") or is_under(module, "providers._http")]
     assert (above, rare, loaded & {"asyncio", "ssl", "http.client"}) == ([], [], set())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.catalogue import alias, build_catalogue, canonical_schema
+from seqoria_runtime._base.catalogue import alias, build_catalogue, canonical_schema
 
 pytestmark = pytest.mark.clause("C104")
 

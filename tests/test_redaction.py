@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime._redaction import bounded, redact, redact_mistyped_url, redact_url
+from seqoria_runtime._base.redaction import bounded, redact, redact_mistyped_url, redact_url
 
 SECRET = "hunter2-XyZ9"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seqoria_runtime._retry_after import parse_retry_after
+from seqoria_runtime._base.retry_after import parse_retry_after
 
 NOW = 1_796_026_481.0  # Mon, 30 Nov 2026 08:14:41 GMT
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime._retry_policy import RetryPolicy
+from seqoria_runtime._base.retry_policy import RetryPolicy
 
 
 @pytest.mark.clause("C93")

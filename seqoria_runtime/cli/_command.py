@@ -12,7 +12,7 @@ from typing import TypeVarTuple, Unpack
 
 import anyio
 
-from seqoria_runtime._checks import positive_int
+from seqoria_runtime._base.checks import positive_int
 
 Ts = TypeVarTuple("Ts")
 

@@ -1,11 +1,11 @@
 """The client, its settings, and the parameters that it fills in."""
 
-from seqoria_runtime.execution.adaptive import AdaptiveLimit, LimitChange
-from seqoria_runtime.execution.events import CallEvent
+from seqoria_runtime._execution.batches.observing import CallEvent
+from seqoria_runtime._execution.places.adaptive import AdaptiveLimit, LimitChange
 
 from ._client import AsyncAIClient
+from ._settings import ClientSettings
 from ._stats import CapStats, ClientStats
-from .settings import ClientSettings
 
 __all__ = [
     "AdaptiveLimit",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from seqoria_runtime import _checks
+from seqoria_runtime._base import checks as _checks
 from seqoria_runtime.models import ToolCallRequest, ToolCallRequestList, UserMessage
 
 from ._session import StepOptions

@@ -5,9 +5,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from seqoria_runtime.execution.adaptive import AdaptiveLimit
-from seqoria_runtime.execution.events import CallEvent
-from seqoria_runtime.execution.stream import HostedStream
+from seqoria_runtime._execution.batches.observing import CallEvent
+from seqoria_runtime._execution.places.adaptive import AdaptiveLimit
+from seqoria_runtime._execution.streams.stream import HostedStream
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatChunk,
@@ -22,10 +22,10 @@ from seqoria_runtime.toolbox import TextContent
 
 from . import _arguments, _live_turns
 from ._direct import DirectCall
+from ._history.record import StepRecord, TurnRecord, check_history
 from ._session import StepOptions
+from ._settings import ClientSettings, check_settings
 from ._tool_methods import ClientTools
-from .history import StepRecord, TurnRecord, check_history
-from .settings import ClientSettings, check_settings
 
 _logger = logging.getLogger("seqoria_runtime")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from seqoria_runtime.catalogue import Catalogue
+from seqoria_runtime._base.catalogue import Catalogue
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest, ToolCallResult
 from seqoria_runtime.models.errors import ToolExecutionError, ToolNotFoundError
 from seqoria_runtime.toolbox import TextContent

@@ -11,20 +11,20 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken
 
-from seqoria_runtime.catalogue import Catalogue
-from seqoria_runtime.execution.adaptive import AdaptiveController, AdaptiveLimit, LimitChange
-from seqoria_runtime.execution.events import guarded
-from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
-from seqoria_runtime.execution.resizing import AdaptiveSlots
-from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime._base.catalogue import Catalogue
+from seqoria_runtime._execution.batches.observing import guarded
+from seqoria_runtime._execution.calls.runner import ExecutionSettings, current_lease
+from seqoria_runtime._execution.places.adaptive import AdaptiveController, AdaptiveLimit, LimitChange
+from seqoria_runtime._execution.places.resizing import AdaptiveSlots
+from seqoria_runtime._execution.places.slots import Slots
 from seqoria_runtime.models.errors import ClientStateError
 
 from ._root import Root
 from ._servers import Servers
 from ._session import Session
+from ._settings import CheckedSettings
 from ._stats import ClientStats, count
 from ._tool_sources import ToolSources
-from .settings import CheckedSettings
 
 
 class ClientLifecycle:

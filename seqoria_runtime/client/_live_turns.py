@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from seqoria_runtime.execution.hosting import HostedWork, hosted_in
+from seqoria_runtime._execution.streams.hosted import HostedWork, hosted_in
 from seqoria_runtime.models.errors import TurnInProgressError
 
 _live: dict[int, tuple[list[Any], HostedWork[Any]]] = {}

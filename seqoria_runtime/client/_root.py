@@ -16,7 +16,7 @@ from anyio import (
 from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
 
-from seqoria_runtime.execution.hosting import HostedWork
+from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models.errors import ClientClosedError, ClientStateError
 
 T = TypeVar("T")

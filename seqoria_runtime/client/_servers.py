@@ -6,10 +6,10 @@ What concerns servers is loaded when the first is added, the SDK when there is o
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from seqoria_runtime._tools import Tool
+from seqoria_runtime._base.tools import Tool
 
 from ._root import Root
-from .settings import CheckedSettings
+from ._settings import CheckedSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class Servers:
 
     async def add(self, servers: Any, *, connect: bool, root: Root | None) -> int:
         """Add servers; give how many were new."""
-        from seqoria_runtime.mcp._config import configs_of
+        from seqoria_runtime.mcp._config.server_config import configs_of
 
         configs = configs_of(servers, option="servers")
         if not configs:
@@ -86,8 +86,8 @@ class Servers:
 
     def _loaded(self) -> "McpHub":
         if self._hub is None:
+            from seqoria_runtime.mcp._connection.server import ServerOptions
             from seqoria_runtime.mcp._hub import McpHub
-            from seqoria_runtime.mcp._server import ServerOptions
 
             settings = self._settings
             options = ServerOptions(

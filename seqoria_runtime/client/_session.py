@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from seqoria_runtime.catalogue import Catalogue
-from seqoria_runtime.execution.batch import Batch
-from seqoria_runtime.execution.events import new_batch
-from seqoria_runtime.execution.executor import ExecutionSettings, current_lease
-from seqoria_runtime.execution.hosting import HostedWork
-from seqoria_runtime.execution.scheduler import Scheduler
-from seqoria_runtime.execution.slots import CallLease
-from seqoria_runtime.execution.stream import HostedStream
+from seqoria_runtime._base.catalogue import Catalogue
+from seqoria_runtime._execution.batches.batch import Batch
+from seqoria_runtime._execution.batches.observing import new_batch
+from seqoria_runtime._execution.calls.runner import ExecutionSettings, current_lease
+from seqoria_runtime._execution.calls.scheduler import Scheduler
+from seqoria_runtime._execution.places.slots import CallLease
+from seqoria_runtime._execution.streams.hosted import HostedWork
+from seqoria_runtime._execution.streams.stream import HostedStream
 from seqoria_runtime.models import (
     ChatChunk,
     ToolCallOutcome,
@@ -26,9 +26,9 @@ from seqoria_runtime.providers._fallback import generate_with_fallback, stream_w
 from seqoria_runtime.providers._protocol import AsyncBaseProvider, ModelRequest, ModelResponse
 
 from . import _live_turns
+from ._history.record import StepRecord, TurnRecord
 from ._root import CallerScope, Root
 from ._turn import Definitions, Services, Turn, TurnEvent, TurnOptions, check_calls, model_request
-from .history import StepRecord, TurnRecord
 
 StepEvent: TypeAlias = ChatChunk | ModelResponse
 

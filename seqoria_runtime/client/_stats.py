@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from seqoria_runtime._tools import ConcurrencyCap
-from seqoria_runtime.catalogue import Catalogue
-from seqoria_runtime.execution.batch import Batch
-from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime._base.catalogue import Catalogue
+from seqoria_runtime._base.tools import ConcurrencyCap
+from seqoria_runtime._execution.batches.batch import Batch
+from seqoria_runtime._execution.places.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from seqoria_runtime import _checks
-from seqoria_runtime._tools import Tool
-from seqoria_runtime.catalogue import Catalogue, build_catalogue
+from seqoria_runtime._base import checks as _checks
+from seqoria_runtime._base.catalogue import Catalogue, build_catalogue
+from seqoria_runtime._base.tools import Tool
 from seqoria_runtime.toolbox import LocalToolbox
 
 

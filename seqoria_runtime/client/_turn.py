@@ -8,14 +8,14 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from seqoria_runtime.catalogue import Catalogue
-from seqoria_runtime.execution.batch import Batch
-from seqoria_runtime.execution.channel import Channel
-from seqoria_runtime.execution.events import new_batch
-from seqoria_runtime.execution.executor import ExecutionSettings
-from seqoria_runtime.execution.hosting import HostedWork
-from seqoria_runtime.execution.scheduler import Scheduler
-from seqoria_runtime.execution.slots import CallLease
+from seqoria_runtime._base.catalogue import Catalogue
+from seqoria_runtime._execution.batches.batch import Batch
+from seqoria_runtime._execution.batches.observing import new_batch
+from seqoria_runtime._execution.calls.runner import ExecutionSettings
+from seqoria_runtime._execution.calls.scheduler import Scheduler
+from seqoria_runtime._execution.places.slots import CallLease
+from seqoria_runtime._execution.streams.channel import Channel
+from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatChunk,
@@ -37,7 +37,7 @@ from seqoria_runtime.providers._protocol import (
     ToolDefinition,
 )
 
-from .history import TurnRecord
+from ._history.record import TurnRecord
 
 TurnEvent: TypeAlias = ChatChunk | ToolOutcome | ToolProgress | ToolMessages | AssistantMessage
 

@@ -7,16 +7,16 @@ with servers is opened.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._config import MCPServerConfig
-from ._config import require_sdk as _require_sdk
-from ._oauth_config import InMemoryTokenStorage, OAuthConfig, TokenStorage
-from ._status import ServerStatus
+from ._config.oauth_config import InMemoryTokenStorage, OAuthConfig, TokenStorage
+from ._config.server_config import MCPServerConfig
+from ._config.server_config import require_sdk as _require_sdk
+from ._config.status import ServerStatus
 
 if TYPE_CHECKING:
     from ._connect import MCPConnection, MCPTransportFactory, connect_mcp
-    from ._handle import MCPServer
-    from ._tokens import OAuthTokens
-    from ._tool_list import DEPENDS_ON_META_KEY
+    from ._connection.tool_list import DEPENDS_ON_META_KEY
+    from ._login.tokens import OAuthTokens
+    from ._tools.handle import MCPServer
 
 __all__ = [
     "DEPENDS_ON_META_KEY",
@@ -35,11 +35,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     homes = {
-        "DEPENDS_ON_META_KEY": "_tool_list",
+        "DEPENDS_ON_META_KEY": "_connection.tool_list",
         "MCPConnection": "_connect",
-        "MCPServer": "_handle",
+        "MCPServer": "_tools.handle",
         "MCPTransportFactory": "_connect",
-        "OAuthTokens": "_tokens",
+        "OAuthTokens": "_login.tokens",
         "connect_mcp": "_connect",
     }
     if name not in homes:

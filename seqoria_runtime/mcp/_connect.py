@@ -10,11 +10,11 @@ from mcp import ClientSession
 
 from seqoria_runtime.models.errors import MCPConnectionError
 
-from ._config import MCPServerConfig
-from ._connection import Connection, ConnectionEvents
-from ._login import auth_for
-from ._oauth_config import InMemoryTokenStorage
-from ._targets import Endpoint, Transport, detect_transport
+from ._config.endpoint import Endpoint, Transport, detect_transport
+from ._config.oauth_config import InMemoryTokenStorage
+from ._config.server_config import MCPServerConfig
+from ._connection.connection import Connection, ConnectionEvents
+from ._login.login import auth_for
 
 _logger = logging.getLogger("seqoria_runtime")
 

@@ -12,17 +12,17 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from seqoria_runtime._redaction import redact
-from seqoria_runtime._tools import Tool
+from seqoria_runtime._base.redaction import redact
+from seqoria_runtime._base.tools import Tool
 from seqoria_runtime.models.errors import MCPConnectionError
 
-from ._config import MCPServerConfig
-from ._handle import MCPServer
-from ._login import auth_for
-from ._oauth_config import InMemoryTokenStorage, TokenStorage
-from ._remote import RemoteServer
-from ._server import Server, ServerOptions
-from ._status import ServerStatus
+from ._config.oauth_config import InMemoryTokenStorage, TokenStorage
+from ._config.server_config import MCPServerConfig
+from ._config.status import ServerStatus
+from ._connection.server import Server, ServerOptions
+from ._login.login import auth_for
+from ._tools.handle import MCPServer
+from ._tools.remote import RemoteServer
 
 Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
 

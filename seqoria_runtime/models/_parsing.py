@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from seqoria_runtime._redaction import bounded, redact
+from seqoria_runtime._base.redaction import bounded, redact
 
 from .errors import StructuredOutputError
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
-from seqoria_runtime import _checks
+from seqoria_runtime._base import checks as _checks
 from seqoria_runtime.client import CallEvent
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ._protocol import AsyncBaseProvider, ModelRequest, ModelResponse, ProviderEvent, ToolDefinition
 
 if TYPE_CHECKING:
-    from ._anthropic import AsyncAnthropicProvider
-    from ._http_options import HTTPOptions
-    from ._ollama import AsyncOllamaProvider
-    from ._openai import AsyncOpenAIProvider
-    from ._openai_compatible import AsyncOpenAICompatibleProvider
-    from ._profiles import PROFILES, Profile
-    from ._retry import RetryPolicy
+    from ._anthropic.provider import AsyncAnthropicProvider
+    from ._chat.profiles import PROFILES, Profile
+    from ._chat.provider import AsyncOpenAICompatibleProvider
+    from ._http.options import HTTPOptions
+    from ._http.retry import RetryPolicy
+    from ._ollama.provider import AsyncOllamaProvider
+    from ._responses.provider import AsyncOpenAIProvider
 
 __all__ = [
     "PROFILES",
@@ -36,14 +36,14 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     homes = {
-        "AsyncAnthropicProvider": "_anthropic",
-        "AsyncOllamaProvider": "_ollama",
-        "AsyncOpenAIProvider": "_openai",
-        "AsyncOpenAICompatibleProvider": "_openai_compatible",
-        "HTTPOptions": "_http_options",
-        "PROFILES": "_profiles",
-        "Profile": "_profiles",
-        "RetryPolicy": "_retry",
+        "AsyncAnthropicProvider": "_anthropic.provider",
+        "AsyncOllamaProvider": "_ollama.provider",
+        "AsyncOpenAIProvider": "_responses.provider",
+        "AsyncOpenAICompatibleProvider": "_chat.provider",
+        "HTTPOptions": "_http.options",
+        "PROFILES": "_chat.profiles",
+        "Profile": "_chat.profiles",
+        "RetryPolicy": "_http.retry",
     }
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,30 +3,19 @@
 Importing it needs neither trio nor hypothesis; what needs them loads them when it is used.
 """
 
-from ._deadlock import VirtualTimeDeadlock
-from ._everywhere import Coverage, cancel_everywhere, fail_everywhere, replay_interruption
-from ._explore import Exploration, ScheduleFailure, TokenMismatch, explore, replay
-from ._histories import Exchange, Response, check_history
-from ._interruption import InjectedError, Interruption, SwallowedCancellationError
-from ._invariant import InvariantError
+from ._clock.deadlock import VirtualTimeDeadlock
+from ._explore.everywhere import Coverage, cancel_everywhere, fail_everywhere, replay_interruption
+from ._explore.explore import Exploration, ScheduleFailure, TokenMismatch, explore, replay
+from ._explore.interruption import InjectedError, Interruption, SwallowedCancellationError
 from ._leaks import LeakError, Surroundings, check_no_leaks, leaks, surroundings
-from ._recorded import RecordedToolbox, record_batch, record_turn
-from ._schedule import FixedSchedule, PctSchedule, RandomSchedule, Schedule
-from ._scheduled import ScheduleUnavailable, require_schedules
-from ._script import (
-    Reply,
-    ScriptedCall,
-    broken_call,
-    call,
-    calls,
-    cuts_off,
-    emits,
-    fails,
-    says,
-    stalls,
-)
-from ._scripted_provider import ScriptedProvider, ScriptError, StreamRecord
-from ._trace import Moment, Trace, TracedBatch, TracedCall
+from ._model.script import Reply, ScriptedCall, broken_call, call, calls, cuts_off, emits, fails, says, stalls
+from ._model.scripted_provider import ScriptedProvider, ScriptError, StreamRecord
+from ._schedules.backends import ScheduleUnavailable, require_schedules
+from ._schedules.schedule import FixedSchedule, PctSchedule, RandomSchedule, Schedule
+from ._trace.histories import Exchange, Response, check_history
+from ._trace.invariant import InvariantError
+from ._trace.recorded import RecordedToolbox, record_batch, record_turn
+from ._trace.trace import Moment, Trace, TracedBatch, TracedCall
 from ._virtual_time import (
     Backend,
     fail_on_deadlock,

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import anyio
 from anyio.lowlevel import current_token
 
+from seqoria_runtime._execution.calls import threads
 from seqoria_runtime.client import ClientStats
-from seqoria_runtime.execution import threads
 
-from ._deadlock import place
-from ._invariant import InvariantError
-from ._scripted_provider import ScriptedProvider
+from ._clock.deadlock import place
+from ._model.scripted_provider import ScriptedProvider
+from ._trace.invariant import InvariantError
 
 _POOLS = ("AnyIO worker thread", "Trio thread ", "asyncio_", "ThreadPoolExecutor-")
 _GRACE = 1.0

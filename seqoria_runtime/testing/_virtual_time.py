@@ -10,11 +10,11 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 import anyio
 from anyio.lowlevel import current_token
 
-from seqoria_runtime.execution import threads
+from seqoria_runtime._execution.calls import threads
 
-from ._keeper import Backend, current_keeper, fail_on_deadlock, require_trio
-from ._schedule import Schedule
-from ._virtual_loop import VirtualLoop
+from ._clock.deadlock_watch import Backend, current_keeper, fail_on_deadlock, require_trio
+from ._clock.virtual_loop import VirtualLoop
+from ._schedules.schedule import Schedule
 
 __all__ = [
     "Backend",
@@ -64,14 +64,14 @@ def virtual_backend(backend: Backend, *, schedule: Schedule | None = None) -> tu
     schedule is given and cannot be kept.
     """
     if schedule is not None:
-        from ._scheduled import scheduled_backend
+        from ._schedules.backends import scheduled_backend
 
         return scheduled_backend(backend, schedule)
     if backend == "asyncio":
         return "asyncio", {"loop_factory": VirtualLoop}
     if backend == "trio":
         require_trio()
-        from ._virtual_clock import ClockKeeper
+        from ._clock.virtual_clock import ClockKeeper
 
         keeper = ClockKeeper()
         return "trio", {"clock": keeper.clock, "instruments": [keeper]}

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 from seqoria_runtime.models import ToolCallResult
 
-from ._capacity import check_limit, check_makespan, check_prompt_start
-from ._fairness import check_fairness
-from ._fallback_rule import check_fallback
-from ._histories import check_history
-from ._invariant import InvariantError
-from ._order import check_order, check_skips
-from ._trace import Trace, TracedCall
+from ._trace.capacity import check_limit, check_makespan, check_prompt_start
+from ._trace.fairness import check_fairness
+from ._trace.fallback_rule import check_fallback
+from ._trace.histories import check_history
+from ._trace.invariant import InvariantError
+from ._trace.order import check_order, check_skips
+from ._trace.trace import Trace, TracedCall
 
 __all__ = [
     "InvariantError",

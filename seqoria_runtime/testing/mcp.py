@@ -13,18 +13,11 @@ import anyio
 from anyio import CancelScope
 
 from seqoria_runtime.mcp import MCPServerConfig
-from seqoria_runtime.mcp._config import require_sdk
+from seqoria_runtime.mcp._config.server_config import require_sdk
 from seqoria_runtime.toolbox import LocalToolbox
 
-from ._dag import FaultPlan
-from ._mcp_tools import (
-    MCPRefusal,
-    RawResult,
-    ServedTools,
-    ServerDeath,
-    report_progress,
-    reporter,
-)
+from ._mcp.tools import MCPRefusal, RawResult, ServedTools, ServerDeath, report_progress, reporter
+from ._tools.dag import FaultPlan
 
 __all__ = ["MCPRefusal", "RawResult", "ScriptedMCPServer", "ServedCall", "ServerDeath", "report_progress"]
 
@@ -175,7 +168,7 @@ class _Connection:
     """One connection of a server: the requests that are being answered, and who listens for changes."""
 
     def __init__(self, server: ScriptedMCPServer, write_stream: Any) -> None:
-        from . import _mcp_wire as wire
+        from ._mcp import wire
 
         self._server = server
         self._wire = wire

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from seqoria_runtime import _checks
+from seqoria_runtime._base import checks as _checks
 from seqoria_runtime.toolbox import LocalToolbox
 
-from . import _toolbox_properties as properties
-from ._search import UnfitError, search
-from ._toolbox_properties import Limits, NotCheckedError, Problem, Subject
-from ._toolbox_report import Finding, ToolboxReport
+from ._check import properties
+from ._check.properties import Limits, NotCheckedError, Problem, Subject
+from ._check.report import Finding, ToolboxReport
+from ._check.search import UnfitError, search
 from ._virtual_time import Backend
 from .strategies import INVALID, batches
 from .strategies._batches import calls_of, can_be

@@ -1,6 +1,6 @@
 """Functions of the application as tools."""
 
-from ._box import LocalToolbox, TextContent, ToolInfo, ToolOptions
-from ._marker import HIDDEN
+from ._hidden.marker import HIDDEN
+from ._toolbox import LocalToolbox, TextContent, ToolInfo, ToolOptions
 
 __all__ = ["HIDDEN", "LocalToolbox", "TextContent", "ToolInfo", "ToolOptions"]

@@ -6,9 +6,9 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from seqoria_runtime._redaction import bounded, redact
+from seqoria_runtime._base.redaction import bounded, redact
 
-from ._trusted import is_pending
+from ._hidden.trusted import is_pending
 
 _MAX_ERRORS: Final = 10
 _MAX_CHARS: Final = 2_000

@@ -9,9 +9,9 @@ from typing import Any, final
 
 from pydantic import ValidationError
 
-from seqoria_runtime._tools import ConcurrencyCap, HiddenParameter, ToolFailure
+from seqoria_runtime._base.tools import ConcurrencyCap, HiddenParameter, ToolFailure
 
-from ._arguments import Arguments, HiddenValuesError
+from ._hidden.arguments import Arguments, HiddenValuesError
 from ._results import UnserializableError, text_of
 from ._texts import failed, invalid_arguments, missing_values
 

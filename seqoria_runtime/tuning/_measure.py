@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from seqoria_runtime import _checks
+from seqoria_runtime._base import checks as _checks
 from seqoria_runtime.client import AdaptiveLimit, AsyncAIClient, CallEvent, LimitChange
 from seqoria_runtime.models import ToolCallError, ToolCallRequest
 from seqoria_runtime.testing import ScriptedProvider

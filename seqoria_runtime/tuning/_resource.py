@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import anyio
 
-from seqoria_runtime import _checks
+from seqoria_runtime._base import checks as _checks
 
 ResourceModel: TypeAlias = Literal["sharing", "queueing", "thrashing"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from seqoria_runtime import _checks
+from seqoria_runtime._base import checks as _checks
 from seqoria_runtime.toolbox import LocalToolbox
 
 from ._calls_file import PlannedCall

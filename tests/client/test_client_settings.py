@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from seqoria_runtime.client import AsyncAIClient, ClientSettings
+from seqoria_runtime.client._settings import DEFAULT_SYSTEM_PROMPT
 from seqoria_runtime.client.parameters import ParameterRegistry
-from seqoria_runtime.client.settings import DEFAULT_SYSTEM_PROMPT
 from seqoria_runtime.testing import ScriptedProvider, says
 from seqoria_runtime.toolbox import LocalToolbox
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.client.history import (
+from seqoria_runtime.client._history.record import (
     StepRecord,
     TurnRecord,
     check_history,

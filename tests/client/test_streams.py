@@ -15,8 +15,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from seqoria_runtime._execution.streams.stream import HostedStream
 from seqoria_runtime.client import AsyncAIClient
-from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models import AssistantMessage, ToolCallRequest, ToolMessages
 from seqoria_runtime.testing import Reply, ScriptedProvider, call, calls, says
 from seqoria_runtime.toolbox import LocalToolbox

@@ -12,9 +12,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from seqoria_runtime._execution.streams.stream import HostedStream
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client._live_turns import _live
-from seqoria_runtime.execution.stream import HostedStream
 from seqoria_runtime.models import (
     ToolCallRequest,
     ToolCallRequestList,

@@ -4,7 +4,7 @@ from typing import Any
 import anyio
 import pytest
 
-from seqoria_runtime.client.settings import DEFAULT_SYSTEM_PROMPT
+from seqoria_runtime.client._settings import DEFAULT_SYSTEM_PROMPT
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatChunk,

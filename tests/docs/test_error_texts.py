@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from seqoria_runtime import HIDDEN, AsyncAIClient, LocalToolbox
-from seqoria_runtime._tools import HiddenParameter, ToolFailure
-from seqoria_runtime.execution import outcomes
-from seqoria_runtime.execution.parameters import ParameterRegistry, resolve_hidden
-from seqoria_runtime.execution.threads import run_in_thread
+from seqoria_runtime._base.tools import HiddenParameter, ToolFailure
+from seqoria_runtime._execution.batches import outcomes
+from seqoria_runtime._execution.calls.hidden_parameters import ParameterRegistry, resolve_hidden
+from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.models import ToolCallError, ToolCallRequest, ToolErrorKind
 from seqoria_runtime.testing import ScriptedProvider

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from seqoria_runtime.client import AsyncAIClient, ClientSettings
-from seqoria_runtime.client.settings import DEFAULT_SYSTEM_PROMPT
+from seqoria_runtime.client._settings import DEFAULT_SYSTEM_PROMPT
 from tests.support.pages import ROOT
 
 PAGE = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from seqoria_runtime.providers import PROFILES, HTTPOptions
-from seqoria_runtime.providers._options import (
+from seqoria_runtime.providers._requests.options import (
     CHAT_COMPLETIONS_OPTIONS,
     MESSAGES_OPTIONS,
     OLLAMA_BODY_OPTIONS,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.execution.adaptive import AdaptiveController, AdaptiveLimit, Sample
+from seqoria_runtime._execution.places.adaptive import AdaptiveController, AdaptiveLimit, Sample
 
 pytestmark = pytest.mark.clause("C43")
 

@@ -10,13 +10,13 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from seqoria_runtime.catalogue import build_catalogue
+from seqoria_runtime._base.catalogue import build_catalogue
+from seqoria_runtime._execution.batches.batch import Batch
+from seqoria_runtime._execution.calls.runner import ExecutionSettings
+from seqoria_runtime._execution.calls.scheduler import Scheduler
+from seqoria_runtime._execution.places.slots import Slots
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client.parameters import ParameterRegistry
-from seqoria_runtime.execution.batch import Batch
-from seqoria_runtime.execution.executor import ExecutionSettings
-from seqoria_runtime.execution.scheduler import Scheduler
-from seqoria_runtime.execution.slots import Slots
 from seqoria_runtime.models import ToolCallOutcome
 from seqoria_runtime.testing import wait_for_abandoned_threads
 from tests.support.batches import Lab, assert_idle, error_of, request, results

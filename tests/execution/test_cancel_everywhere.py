@@ -10,11 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from seqoria_runtime.catalogue import build_catalogue
-from seqoria_runtime.execution.batch import Batch
-from seqoria_runtime.execution.executor import ExecutionSettings
-from seqoria_runtime.execution.scheduler import Scheduler
-from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime._base.catalogue import build_catalogue
+from seqoria_runtime._execution.batches.batch import Batch
+from seqoria_runtime._execution.calls.runner import ExecutionSettings
+from seqoria_runtime._execution.calls.scheduler import Scheduler
+from seqoria_runtime._execution.places.slots import Slots
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallRequest, ToolCallResult
 from seqoria_runtime.models.errors import ClientClosedError
 from seqoria_runtime.testing import wait_for_abandoned_threads

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.execution.channel import NOTHING, Channel
+from seqoria_runtime._execution.streams.channel import NOTHING, Channel
 
 
 async def take(channel: Channel[Any]) -> Any:

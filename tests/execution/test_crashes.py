@@ -14,8 +14,8 @@ import trio
 from anyio import get_cancelled_exc_class
 from pydantic import AfterValidator
 
+from seqoria_runtime._execution.batches.outcomes import leaves
 from seqoria_runtime.client import AsyncAIClient
-from seqoria_runtime.execution.outcomes import leaves
 from seqoria_runtime.models import ToolCallOutcome
 from seqoria_runtime.testing import (
     ScriptedProvider,

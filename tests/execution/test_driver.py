@@ -14,7 +14,7 @@ import pytest
 from anyio import get_cancelled_exc_class
 from anyio.lowlevel import checkpoint
 
-from seqoria_runtime.execution.driver import Driver
+from seqoria_runtime._execution.calls.driver import Driver
 
 variable: ContextVar[str] = ContextVar("variable", default="none")
 

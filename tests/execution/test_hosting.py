@@ -7,9 +7,9 @@ import anyio.abc
 import pytest
 from anyio.lowlevel import EventLoopToken, current_token
 
-from seqoria_runtime.execution.channel import Channel
-from seqoria_runtime.execution.hosting import HostedWork, hosted_in, post_to_loop
-from seqoria_runtime.execution.stream import HostedStream
+from seqoria_runtime._execution.streams.channel import Channel
+from seqoria_runtime._execution.streams.hosted import HostedWork, hosted_in, post_to_loop
+from seqoria_runtime._execution.streams.stream import HostedStream
 from seqoria_runtime.models.errors import ClientClosedError, ClientStateError
 from seqoria_runtime.testing import Backend, run_virtual
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.execution import outcomes
+from seqoria_runtime._execution.batches import outcomes
 from seqoria_runtime.models import ToolCallError, ToolCallRequest
 
 pytestmark = pytest.mark.clause("C42")

@@ -14,10 +14,10 @@ import pytest
 from anyio import get_cancelled_exc_class
 from pydantic import BaseModel
 
-from seqoria_runtime._tools import HiddenParameter, ToolFailure
+from seqoria_runtime._base.tools import HiddenParameter, ToolFailure
+from seqoria_runtime._execution.calls.hidden_parameters import resolve_hidden
+from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.client.parameters import ParameterRegistry
-from seqoria_runtime.execution.parameters import resolve_hidden
-from seqoria_runtime.execution.threads import run_in_thread
 
 USER = HiddenParameter("user_id", required=True)
 TENANT = HiddenParameter("tenant", required=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from seqoria_runtime.execution.planner import PlannedCall, Planner, SkippedCall
+from seqoria_runtime._execution.batches.planner import PlannedCall, Planner, SkippedCall
 
 
 def call(*names: str, after: Sequence[str] = ()) -> PlannedCall:

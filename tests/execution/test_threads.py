@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from seqoria_runtime.execution.threads import (
+from seqoria_runtime._execution.calls.threads import (
     Raised,
     Returned,
     ThreadCall,
@@ -310,7 +310,7 @@ def test_a_thread_that_outlives_its_loop_ends_in_silence(
 ) -> None:
     program = f"""
         import threading, anyio
-        from seqoria_runtime.execution.threads import run_in_thread
+        from seqoria_runtime._execution.calls.threads import run_in_thread
 
         begun, loop_is_gone, ended = threading.Event(), threading.Event(), threading.Event()
 

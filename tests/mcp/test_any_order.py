@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime._tools import ToolFailure
+from seqoria_runtime._base.tools import ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_fakes import FakeServer, Json, text_result
 from tests.support.mcp_hubs import Hub, running_hub

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from seqoria_runtime.mcp._breaker import Admission, Breaker, Verdict
+from seqoria_runtime.mcp._connection.breaker import Admission, Breaker, Verdict
 
 pytestmark = pytest.mark.clause("C106")
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from seqoria_runtime._tools import ToolFailure
+from seqoria_runtime._base.tools import ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_fakes import HTTPFake, Json, text_result
 from tests.support.mcp_hubs import running_hub

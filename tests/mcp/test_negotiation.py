@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from seqoria_runtime.mcp import MCPServerConfig
-from seqoria_runtime.mcp._negotiation import PROBE_SECONDS
+from seqoria_runtime.mcp._connection.negotiation import PROBE_SECONDS
 from tests.support.mcp_fakes import FakeServer, Json
 from tests.support.mcp_hubs import running_hub
 

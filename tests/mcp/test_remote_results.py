@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.mcp._results import ANNOTATIONS_KEY, error_text, readable, result_text
+from seqoria_runtime.mcp._connection.results import ANNOTATIONS_KEY, error_text, readable, result_text
 
 pytestmark = [pytest.mark.clause("C101"), pytest.mark.case("K8")]
 

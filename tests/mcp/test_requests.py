@@ -7,11 +7,11 @@ import anyio
 import pytest
 from mcp import MCPError
 
-from seqoria_runtime._retry_policy import RetryPolicy
+from seqoria_runtime._base.retry_policy import RetryPolicy
 from seqoria_runtime.mcp import MCPServerConfig
-from seqoria_runtime.mcp._breaker import Breaker
-from seqoria_runtime.mcp._failures import RequestFailed
-from seqoria_runtime.mcp._requests import Requests
+from seqoria_runtime.mcp._connection.breaker import Breaker
+from seqoria_runtime.mcp._connection.requests import Requests
+from seqoria_runtime.mcp._transport.failures import RequestFailed
 from seqoria_runtime.models.errors import CircuitOpenError
 from tests.support.mcp_fakes import FakeServer, Json, text_result
 from tests.support.mcp_hubs import running_hub

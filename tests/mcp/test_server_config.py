@@ -7,7 +7,7 @@ import pytest
 
 from seqoria_runtime import AsyncAIClient
 from seqoria_runtime.mcp import InMemoryTokenStorage, MCPServerConfig, OAuthConfig
-from seqoria_runtime.mcp._config import configs_of
+from seqoria_runtime.mcp._config.server_config import configs_of
 from seqoria_runtime.models.errors import MissingExtraError
 from seqoria_runtime.testing import ScriptedProvider
 

@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from seqoria_runtime._tools import ToolFailure
-from seqoria_runtime.mcp import MCPServerConfig, _processes
+from seqoria_runtime._base.tools import ToolFailure
+from seqoria_runtime.mcp import MCPServerConfig
+from seqoria_runtime.mcp._transport import processes as _processes
 from tests.support.mcp_hubs import Hub, running_hub
 
 SCRIPT = Path(__file__).parents[1] / "support" / "stdio_server.py"

@@ -4,7 +4,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.mcp._surrogates import Mender
+from seqoria_runtime.mcp._transport.surrogates import Mender
 
 TEXT = st.text(st.characters() | st.sampled_from('\\"\nud8\ud83d\ude00\U0001f600'))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.mcp._targets import Command, Endpoint, detect_transport, target_of
+from seqoria_runtime.mcp._config.endpoint import Command, Endpoint, detect_transport, target_of
 
 pytestmark = pytest.mark.clause("C100")
 

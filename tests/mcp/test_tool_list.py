@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from seqoria_runtime.mcp import MCPServerConfig
-from seqoria_runtime.mcp._tool_list import DEBOUNCE_SECONDS, DEPENDS_ON_META_KEY, MAX_PAGES
+from seqoria_runtime.mcp._connection.tool_list import DEBOUNCE_SECONDS, DEPENDS_ON_META_KEY, MAX_PAGES
 from tests.support.mcp_fakes import FakeServer, Json
 from tests.support.mcp_hubs import running_hub
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-from seqoria_runtime.mcp._messages import messages_in
+from seqoria_runtime.mcp._transport.messages import messages_in
 
 pytestmark = pytest.mark.case("K1")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.providers._arguments import read_arguments
+from seqoria_runtime.providers._answers.arguments import read_arguments
 
 
 @pytest.mark.case("F5")

@@ -329,7 +329,7 @@ def test_the_older_names_of_errors_are_in_their_window() -> None:
 @pytest.mark.clause("C90")
 @pytest.mark.parametrize(
     "imported",
-    ["._protocol", "._fallback", "._retry", ".errors", ""],
+    ["._protocol", "._fallback", "._http.retry", ".errors", ""],
 )
 def test_the_protocol_and_the_rules_load_no_http(imported: str) -> None:
     program = f"import sys, seqoria_runtime.providers{imported}; print('httpx' in sys.modules)"

@@ -22,7 +22,7 @@ from seqoria_runtime.models.errors import (
     RateLimitError,
     ServerError,
 )
-from seqoria_runtime.providers._failures import HTTPFailure, failure_of_event, failure_of_response
+from seqoria_runtime.providers._answers.failures import HTTPFailure, failure_of_event, failure_of_response
 from tests.support.chat_wire import recorded
 
 

@@ -237,8 +237,8 @@ def test_a_socks_proxy_without_its_package_is_an_error_that_names_the_extra(
 
 
 async def test_the_options_reach_the_connections() -> None:
-    from seqoria_runtime.providers._driver import Connection
-    from seqoria_runtime.providers._endpoint import Service, endpoint
+    from seqoria_runtime.providers._http.connection import Connection
+    from seqoria_runtime.providers._http.endpoint import Service, endpoint
 
     place = endpoint("http://localhost:1", service=Service(name="x"), api_key=None, headers=None)
     options = HTTPOptions(connect_timeout=1.0, write_timeout=2.0, pool_timeout=3.0)

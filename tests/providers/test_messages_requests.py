@@ -16,7 +16,7 @@ from seqoria_runtime.models import (
 )
 from seqoria_runtime.models.errors import InvalidRequestError
 from seqoria_runtime.providers import ModelRequest, ToolDefinition
-from seqoria_runtime.providers._anthropic_codec import messages_exchange
+from seqoria_runtime.providers._anthropic.request import messages_exchange
 from tests.support.wire_formats import Messages
 from tests.support.wires import ADD, NOW
 

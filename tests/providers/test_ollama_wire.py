@@ -18,7 +18,7 @@ from seqoria_runtime.models import (
 )
 from seqoria_runtime.models.errors import InvalidRequestError, ProviderProtocolError, ServerError
 from seqoria_runtime.providers import ToolDefinition
-from seqoria_runtime.providers._lines import LineFraming
+from seqoria_runtime.providers._answers.lines import LineFraming
 from tests.support.wire_formats import Ollama
 from tests.support.wires import ADD, NOW, read_with
 
@@ -109,7 +109,7 @@ def test_lines_end_at_line_feeds_alone_and_the_last_needs_none() -> None:
 
 
 def test_a_line_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqoria_runtime.providers._lines._MAX_LINE_BYTES", 10)
+    monkeypatch.setattr("seqoria_runtime.providers._answers.lines._MAX_LINE_BYTES", 10)
     error = Ollama.read_pieces([b"x" * 6, b"x" * 6]).error
     assert isinstance(error, ProviderProtocolError)
     assert "a line of more than 10 bytes" in str(error)

@@ -14,7 +14,7 @@ from seqoria_runtime.providers import (
     AsyncOpenAICompatibleProvider,
     AsyncOpenAIProvider,
 )
-from seqoria_runtime.providers._chat_messages import wire_messages
+from seqoria_runtime.providers._chat.messages import wire_messages
 from tests.support.wire_formats import Chat, Messages, Ollama, Responses
 from tests.support.wires import Stream
 

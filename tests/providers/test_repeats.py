@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.providers._repeats import RepeatedText
+from seqoria_runtime.providers._answers.repeats import RepeatedText
 from tests.support.chat_wire import delta, exchange
 
 TEXTS = st.text(st.sampled_from('ab "\\\n\t\x7f\x85\u2028é漢😀{}:,'), max_size=4)

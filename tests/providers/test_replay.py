@@ -13,7 +13,13 @@ from seqoria_runtime.models import (
     ToolCallResult,
     UserMessage,
 )
-from seqoria_runtime.providers._replay import EMPTY_OUTCOME, NO_OUTCOME, AnsweredCall, Response, entries
+from seqoria_runtime.providers._requests.replay import (
+    EMPTY_OUTCOME,
+    NO_OUTCOME,
+    AnsweredCall,
+    Response,
+    entries,
+)
 
 
 def call(call_id: str, response: str | None = None) -> ToolCallRequest:

@@ -15,7 +15,7 @@ from seqoria_runtime.models import (
     UserMessage,
 )
 from seqoria_runtime.providers import ModelRequest, ToolDefinition
-from seqoria_runtime.providers._responses_codec import responses_exchange
+from seqoria_runtime.providers._responses.request import responses_exchange
 from tests.support.wire_formats import Responses
 from tests.support.wires import ADD, NOW
 

@@ -20,7 +20,7 @@ from seqoria_runtime.models.errors import (
     RateLimitError,
     ServerError,
 )
-from seqoria_runtime.providers._retry import RetryPolicy, is_transient, retrying
+from seqoria_runtime.providers._http.retry import RetryPolicy, is_transient, retrying
 
 
 def failing(*failures: LLMError) -> tuple[Callable[[], Awaitable[str]], list[float]]:

@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.providers._output_schemas import closed_schema, strict_schema
-from seqoria_runtime.providers._schemas import fits_strict, inlined_schema, wire_schema, with_type_lists
+from seqoria_runtime.providers._requests.output_schemas import closed_schema, strict_schema
+from seqoria_runtime.providers._requests.schemas import (
+    fits_strict,
+    inlined_schema,
+    wire_schema,
+    with_type_lists,
+)
 
 STRING, NUMBER = {"type": "string"}, {"type": "integer"}
 NAMES = st.sampled_from(["a", "b", "$ref", "$defs", "properties", "anyOf"])

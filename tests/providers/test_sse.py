@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seqoria_runtime.providers._sse import ServerSentEvent, SSEDecoder
+from seqoria_runtime.providers._answers.sse import ServerSentEvent, SSEDecoder
 
 
 def decode(*pieces: bytes) -> list[ServerSentEvent]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.providers._unpacking import unpacker
+from seqoria_runtime.providers._http.unpacking import unpacker
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", " Identity "])

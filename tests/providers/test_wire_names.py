@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.providers._wire_names import CallIdRule, CallIds, WireNames, wire_name
+from seqoria_runtime.providers._requests.wire_names import CallIdRule, CallIds, WireNames, wire_name
 
 NINE = CallIdRule(exactly=9)
 

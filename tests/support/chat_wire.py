@@ -17,7 +17,7 @@ from seqoria_runtime.providers import (
     ProviderEvent,
     ToolDefinition,
 )
-from seqoria_runtime.providers._chat_completions import ChatExchange, chat_exchange
+from seqoria_runtime.providers._chat.request import ChatExchange, chat_exchange
 
 DATA = Path(__file__).parent.parent / "providers" / "data"
 STREAMS = sorted(path.name for path in DATA.glob("*.sse"))

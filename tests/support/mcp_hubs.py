@@ -8,11 +8,11 @@ from typing import Any
 
 import anyio
 
-from seqoria_runtime._tools import Tool, ToolFailure
+from seqoria_runtime._base.tools import Tool, ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
+from seqoria_runtime.mcp._config.status import ServerStatus
+from seqoria_runtime.mcp._connection.server import ServerOptions
 from seqoria_runtime.mcp._hub import McpHub
-from seqoria_runtime.mcp._server import ServerOptions
-from seqoria_runtime.mcp._status import ServerStatus
 
 
 @dataclass

@@ -29,7 +29,7 @@ from seqoria_runtime.testing import (
     says,
     wait_for_abandoned_threads,
 )
-from seqoria_runtime.testing._recorded import RecordedToolbox, record_batch, record_turn
+from seqoria_runtime.testing._trace.recorded import RecordedToolbox, record_batch, record_turn
 from seqoria_runtime.testing.invariants import check_history, check_trace
 from seqoria_runtime.testing.tools import ScriptedTool, ToolDag, blocks_thread, fails, ignores_cancel, sleeps
 from seqoria_runtime.toolbox import LocalToolbox

@@ -13,7 +13,7 @@ import anyio
 import trio
 
 from seqoria_runtime.testing import fail_on_deadlock, virtual_backend
-from seqoria_runtime.testing._virtual_loop import VirtualLoop
+from seqoria_runtime.testing._clock.virtual_loop import VirtualLoop
 
 T = TypeVar("T")
 

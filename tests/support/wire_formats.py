@@ -13,12 +13,12 @@ from seqoria_runtime.providers import (
     AsyncOpenAIProvider,
     ModelRequest,
 )
-from seqoria_runtime.providers._anthropic_codec import messages_exchange
-from seqoria_runtime.providers._chat_completions import ChatExchange, chat_exchange
-from seqoria_runtime.providers._exchange import JSONExchange
-from seqoria_runtime.providers._ollama_codec import ollama_exchange
-from seqoria_runtime.providers._responses_codec import responses_exchange
-from seqoria_runtime.providers._wire import Exchange
+from seqoria_runtime.providers._answers.exchange import JSONExchange
+from seqoria_runtime.providers._answers.wire import Exchange
+from seqoria_runtime.providers._anthropic.request import messages_exchange
+from seqoria_runtime.providers._chat.request import ChatExchange, chat_exchange
+from seqoria_runtime.providers._ollama.request import ollama_exchange
+from seqoria_runtime.providers._responses.request import responses_exchange
 
 from .wires import Body, Stream, ids, sse
 

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 from seqoria_runtime.models import AssistantMessage, ChatChunk, ChatMessage, ToolCallRequestList, UserMessage
 from seqoria_runtime.models.errors import LLMError
 from seqoria_runtime.providers import ModelRequest, ModelResponse, ProviderEvent, ToolDefinition
-from seqoria_runtime.providers._wire import Exchange
+from seqoria_runtime.providers._answers.wire import Exchange
 
 ADD = ToolDefinition(
     "add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

@@ -7,7 +7,7 @@ from anyio.lowlevel import checkpoint
 from hypothesis import assume, find, given, settings
 from hypothesis import strategies as st
 
-from seqoria_runtime.execution.threads import run_in_thread
+from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.testing import (
     Backend,
     FixedSchedule,
@@ -18,10 +18,10 @@ from seqoria_runtime.testing import (
     replay,
     run_virtual,
 )
-from seqoria_runtime.testing._explore import simplest_run
-from seqoria_runtime.testing._one_run import run_once
-from seqoria_runtime.testing._schedule import RandomSchedule, Strategy
-from seqoria_runtime.testing._shrink import shrink
+from seqoria_runtime.testing._explore.explore import simplest_run
+from seqoria_runtime.testing._explore.one_run import run_once
+from seqoria_runtime.testing._explore.shrink import shrink
+from seqoria_runtime.testing._schedules.schedule import RandomSchedule, Strategy
 from seqoria_runtime.testing.strategies import schedules
 
 pytestmark = pytest.mark.clause("C120")

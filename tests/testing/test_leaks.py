@@ -8,8 +8,8 @@ import pytest
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
+from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.client import AsyncAIClient, ClientStats
-from seqoria_runtime.execution.threads import run_in_thread
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.providers import ModelRequest
 from seqoria_runtime.testing import (

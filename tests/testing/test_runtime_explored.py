@@ -24,8 +24,8 @@ from seqoria_runtime.testing import (
     leaks,
     says,
 )
-from seqoria_runtime.testing._schedule import Strategy
-from seqoria_runtime.testing._virtual_loop import VirtualLoop
+from seqoria_runtime.testing._clock.virtual_loop import VirtualLoop
+from seqoria_runtime.testing._schedules.schedule import Strategy
 from seqoria_runtime.toolbox import LocalToolbox
 from tests.conftest import PROFILE
 from tests.support.runtime_scenarios import ACTIONS, SCENARIOS

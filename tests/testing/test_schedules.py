@@ -11,7 +11,7 @@ from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.execution.threads import run_in_thread
+from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.testing import (
     Backend,
     FixedSchedule,
@@ -24,10 +24,10 @@ from seqoria_runtime.testing import (
     run_virtual,
     virtual_backend,
 )
-from seqoria_runtime.testing import _scheduled as scheduled
-from seqoria_runtime.testing._conductor import Conductor
-from seqoria_runtime.testing._schedule import Turn
-from seqoria_runtime.testing._token import Site, Token
+from seqoria_runtime.testing._explore.token import Site, Token
+from seqoria_runtime.testing._schedules import backends as scheduled
+from seqoria_runtime.testing._schedules.schedule import Turn
+from seqoria_runtime.testing._schedules.task_order import Conductor
 
 pytestmark = pytest.mark.clause("C120")
 
@@ -179,7 +179,7 @@ def test_threads_go_one_at_a_time_and_no_task_goes_beside_them(backend: Backend)
 def test_a_thread_that_waits_for_a_task_is_left_to_itself_after_a_while(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seqoria_runtime.testing._thread_watch.PATIENCE", 0.02)
+    monkeypatch.setattr("seqoria_runtime.testing._schedules.thread_watch.PATIENCE", 0.02)
 
     async def main() -> None:
         opened = threading.Event()
@@ -239,7 +239,7 @@ def test_a_task_that_polls_cannot_keep_out_what_it_waits_for(backend: Backend) -
 def test_steps_between_which_time_moves_are_no_endless_loop(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seqoria_runtime.testing._conductor._SPINS", 50)
+    monkeypatch.setattr("seqoria_runtime.testing._schedules.task_order._SPINS", 50)
 
     async def sleeps() -> None:
         for _ in range(100):
@@ -252,7 +252,7 @@ def test_steps_between_which_time_moves_are_no_endless_loop(
 def test_tasks_that_go_on_for_ever_are_an_error_that_names_them(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seqoria_runtime.testing._conductor._SPINS", 500)
+    monkeypatch.setattr("seqoria_runtime.testing._schedules.task_order._SPINS", 500)
 
     async def spin() -> None:
         while True:
@@ -304,7 +304,7 @@ def test_a_schedule_can_be_given_to_the_anyio_backend_fixture(backend: Backend) 
 def test_a_backend_that_does_not_keep_schedules_is_an_error_that_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from seqoria_runtime.testing import _scheduled_trio
+    from seqoria_runtime.testing._schedules import scheduled_trio as _scheduled_trio
 
     scheduled.schedules_problem.cache_clear()
     monkeypatch.setattr(_scheduled_trio.ScheduleKeeper, "shuffle", lambda self, batch: None)

@@ -7,7 +7,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, precondition, run_state_machine_as_test
 
-from seqoria_runtime.execution.slots import Slots
+from seqoria_runtime._execution.places.slots import Slots
 from seqoria_runtime.mcp._hub import McpHub
 from seqoria_runtime.testing import Backend, FixedSchedule, InvariantError, VirtualTimeDeadlock
 from seqoria_runtime.testing.mcp import ScriptedMCPServer
@@ -197,9 +197,9 @@ class SmallClientOfAServer(SmallClient):
 @pytest.mark.parametrize(
     ("place", "fault", "words"),
     [
-        ("execution.slots.Slots.release", lossy_release, "slot"),
-        ("client.history.paired", turns.paired_without_cancelled, "is unanswered"),
-        ("execution.events.Batch", batches.TalkativeBatch, "outcome"),
+        ("_execution.places.slots.Slots.release", lossy_release, "slot"),
+        ("client._history.record.paired", turns.paired_without_cancelled, "is unanswered"),
+        ("_execution.batches.observing.Batch", batches.TalkativeBatch, "outcome"),
         ("mcp._hub.McpHub._stop", hasty_stop, "session is still open"),
     ],
 )

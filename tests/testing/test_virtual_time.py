@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqoria_runtime._execution.calls.threads import ThreadCall, run_in_thread
 from seqoria_runtime.client import AsyncAIClient
-from seqoria_runtime.execution.threads import ThreadCall, run_in_thread
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.models.errors import MissingExtraError
 from seqoria_runtime.testing import (
@@ -449,7 +449,7 @@ async def test_an_asynchronous_property_runs_in_virtual_time(delay: float) -> No
 
 
 def test_without_trio_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqoria_runtime.testing._keeper.find_spec", lambda name: None)
+    monkeypatch.setattr("seqoria_runtime.testing._clock.deadlock_watch.find_spec", lambda name: None)
     run_virtual(anyio.sleep, 5, backend="asyncio")
     with pytest.raises(MissingExtraError, match=r"seqoria-runtime\[trio\]"):
         run_virtual(anyio.sleep, 5, backend="trio")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seqoria_runtime.toolbox._docstrings import first_line, parameter_descriptions
+from seqoria_runtime.toolbox._reading.docstrings import first_line, parameter_descriptions
 
 GOOGLE = """Find a city.
 

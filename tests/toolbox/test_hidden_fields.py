@@ -28,7 +28,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from typing_extensions import TypeAliasType, TypedDict
 
-from seqoria_runtime._tools import HiddenParameter, Tool, ToolFailure
+from seqoria_runtime._base.tools import HiddenParameter, Tool, ToolFailure
 from seqoria_runtime.toolbox import HIDDEN, LocalToolbox
 
 FORGED = "forged-by-the-model"

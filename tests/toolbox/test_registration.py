@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from seqoria_runtime._tools import Tool
+from seqoria_runtime._base.tools import Tool
 from seqoria_runtime.toolbox import LocalToolbox
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, field_validator
 
-from seqoria_runtime._tools import Tool, ToolFailure
+from seqoria_runtime._base.tools import Tool, ToolFailure
 from seqoria_runtime.toolbox import LocalToolbox
 from seqoria_runtime.toolbox._texts import failed
 

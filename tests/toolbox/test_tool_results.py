@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, model_serializer
 
-from seqoria_runtime._tools import ToolFailure
+from seqoria_runtime._base.tools import ToolFailure
 from seqoria_runtime.toolbox import LocalToolbox
 
 

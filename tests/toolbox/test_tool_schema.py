@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import Doc, TypedDict
 
-from seqoria_runtime._tools import Tool
+from seqoria_runtime._base.tools import Tool
 from seqoria_runtime.toolbox import LocalToolbox
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from seqoria_runtime._checks import positive_int, positive_seconds
+from seqoria_runtime._base.checks import positive_int, positive_seconds
 from seqoria_runtime.cli._command import (
     CommandError,
     add_backend_argument,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from anyio.lowlevel import EventLoopToken
 
-from seqoria_runtime.execution.hosting import post_to_loop
+from seqoria_runtime._execution.streams.hosted import post_to_loop
 from seqoria_runtime.models import LLMUsage, ToolCallError, ToolCallResult
 from seqoria_runtime.providers import ModelRequest
 from seqoria_runtime.testing import Reply, call, calls, says

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle
 
 from seqoria_runtime.client import AsyncAIClient
-from seqoria_runtime.mcp._config import require_sdk
+from seqoria_runtime.mcp._config.server_config import require_sdk
 from seqoria_runtime.models import AssistantMessage, ToolCallRequest, ToolMessages, ToolOutcome
 from seqoria_runtime.models.errors import ClientClosedError, LLMError, MissingExtraError, TurnInProgressError
 from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest
-from seqoria_runtime.testing._invariant import InvariantError
 from seqoria_runtime.testing._leaks import check_no_leaks, lost_slots
-from seqoria_runtime.testing._script import Reply, says
-from seqoria_runtime.testing._scripted_provider import ScriptedProvider
+from seqoria_runtime.testing._model.script import Reply, says
+from seqoria_runtime.testing._model.scripted_provider import ScriptedProvider
+from seqoria_runtime.testing._trace.invariant import InvariantError
 from seqoria_runtime.testing._virtual_time import wait_for_abandoned_threads
 from seqoria_runtime.testing.invariants import check_history
 from seqoria_runtime.testing.mcp import ScriptedMCPServer, ServerDeath

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from seqoria_runtime.execution.stream import HostedStream
+from seqoria_runtime._execution.streams.stream import HostedStream
 
 
 @dataclass(eq=False)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from hypothesis import stateful
 
-from seqoria_runtime.testing._keeper import Backend
-from seqoria_runtime.testing._schedule import Schedule
+from seqoria_runtime.testing._clock.deadlock_watch import Backend
+from seqoria_runtime.testing._schedules.schedule import Schedule
 
 from ._pump import Pump, start_pump
 

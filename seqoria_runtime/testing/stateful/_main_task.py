@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from anyio import CancelScope, Event
 
-from seqoria_runtime.testing._deadlock import VirtualTimeDeadlock
-from seqoria_runtime.testing._keeper import current_keeper
+from seqoria_runtime.testing._clock.deadlock import VirtualTimeDeadlock
+from seqoria_runtime.testing._clock.deadlock_watch import current_keeper
 
 Job: TypeAlias = Callable[[], Awaitable[Any]]
 

@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
-from seqoria_runtime.testing._keeper import Backend
-from seqoria_runtime.testing._schedule import Schedule
+from seqoria_runtime.testing._clock.deadlock_watch import Backend
+from seqoria_runtime.testing._schedules.schedule import Schedule
 from seqoria_runtime.testing._virtual_time import virtual_backend
 
 from ._main_task import Job

@@ -11,7 +11,7 @@ from hypothesis.stateful import precondition
 
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.mcp import MCPServerConfig
-from seqoria_runtime.testing._invariant import InvariantError
+from seqoria_runtime.testing._trace.invariant import InvariantError
 from seqoria_runtime.testing.mcp import ScriptedMCPServer
 from seqoria_runtime.toolbox import LocalToolbox
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from seqoria_runtime._tools import Tool, ToolFailure
+from seqoria_runtime._base.tools import Tool, ToolFailure
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.toolbox import LocalToolbox
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from seqoria_runtime.testing._behaviours import (
+from seqoria_runtime.testing._tools.behaviours import (
     Behaviour,
     blocks_thread,
     fails,
@@ -13,7 +13,7 @@ from seqoria_runtime.testing._behaviours import (
     returns,
     sleeps,
 )
-from seqoria_runtime.testing._dag import FaultPlan, ScriptedTool, ToolDag
+from seqoria_runtime.testing._tools.dag import FaultPlan, ScriptedTool, ToolDag
 from seqoria_runtime.toolbox import LocalToolbox
 
 _NAMES = "abcdefghijklmnopqrstuvwxyz"

@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from seqoria_runtime._checks import positive_int
-from seqoria_runtime.testing._schedule import FixedSchedule
+from seqoria_runtime._base.checks import positive_int
+from seqoria_runtime.testing._schedules.schedule import FixedSchedule
 
 _TIMES = 4
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.models.errors import ProviderConnectionError
-from seqoria_runtime.testing._script import Reply, ScriptedCall, calls, cuts_off, fails, says, stalls
+from seqoria_runtime.testing._model.script import Reply, ScriptedCall, calls, cuts_off, fails, says, stalls
 from seqoria_runtime.toolbox import LocalToolbox
 
 from ._batches import Invalid, batches

@@ -6,9 +6,9 @@ from typing import Any
 from anyio import Event
 from anyio.lowlevel import checkpoint
 
-from seqoria_runtime.execution.batch import Batch
-from seqoria_runtime.execution.planner import Planner, SkippedCall
-from seqoria_runtime.execution.scheduler import Scheduler
+from seqoria_runtime._execution.batches.batch import Batch
+from seqoria_runtime._execution.batches.planner import Planner, SkippedCall
+from seqoria_runtime._execution.calls.scheduler import Scheduler
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome
 
 

@@ -4,7 +4,7 @@ from contextvars import Context
 from dataclasses import replace
 from typing import Any
 
-from seqoria_runtime.execution.executor import CallRunner
+from seqoria_runtime._execution.calls.runner import CallRunner
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome
 
 

@@ -28,10 +28,10 @@ class Fault:
             monkeypatch.setattr(pkgutil.resolve_name(f"seqoria_runtime.{owner}"), name, part)
 
 
-BATCH = "execution.events.Batch"
+BATCH = "_execution.batches.observing.Batch"
 SLOTS = "client._lifecycle.Slots"
-RUNNER = "execution.scheduler.CallRunner"
-PLANNER = "execution.batch.Planner"
+RUNNER = "_execution.calls.scheduler.CallRunner"
+PLANNER = "_execution.batches.batch.Planner"
 
 FAULTS = [
     Fault("a barrier between layers", {BATCH: batches.LayeredBatch}, "graphs", "could have started"),
@@ -56,10 +56,15 @@ FAULTS = [
     Fault("threads that escape the cap", {SLOTS: shared.ForgettingSlots}, "threads", "as number"),
     Fault("unfair slots", {SLOTS: shared.UnfairSlots}, "crowds", "overtook it"),
     Fault("a slot leak on cancel", {SLOTS: shared.LeakingSlots}, "cancelled batches", "slots are free"),
-    Fault("no slot is lent", {"execution.circles.nearest": shared.lends_nothing}, "nested calls", "no timer"),
+    Fault(
+        "no slot is lent",
+        {"_execution.places.circles.nearest": shared.lends_nothing},
+        "nested calls",
+        "no timer",
+    ),
     Fault(
         "work that outlives its stream",
-        {"execution.stream.HostedWork.close": shared.close_without_waiting},
+        {"_execution.streams.stream.HostedWork.close": shared.close_without_waiting},
         "cancelled batches",
         "still ran",
     ),
@@ -71,19 +76,19 @@ FAULTS = [
     ),
     Fault(
         "an orphan call",
-        {"client.history.paired": turns.paired_without_cancelled},
+        {"client._history.record.paired": turns.paired_without_cancelled},
         "cancelled turns",
         "is unanswered",
     ),
     Fault(
         "a question that stays",
-        {"client.history._remove": turns.keep_user_message},
+        {"client._history.record._remove": turns.keep_user_message},
         "cancelled turns",
         "user message",
     ),
     Fault(
         "finished calls forgotten",
-        {"execution.batch.Batch.outcomes_so_far": turns.all_cancelled},
+        {"_execution.batches.batch.Batch.outcomes_so_far": turns.all_cancelled},
         "cancelled turns",
         "is lost",
     ),

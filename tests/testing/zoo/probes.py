@@ -12,7 +12,7 @@ from seqoria_runtime import AsyncAIClient, LocalToolbox
 from seqoria_runtime.models import ToolCallRequest, ToolCallResult
 from seqoria_runtime.models.errors import LLMError
 from seqoria_runtime.testing import Backend, Reply, Schedule, ScriptedProvider, call, calls, run_virtual, says
-from seqoria_runtime.testing._recorded import RecordedToolbox, record_batch, record_turn
+from seqoria_runtime.testing._trace.recorded import RecordedToolbox, record_batch, record_turn
 from seqoria_runtime.testing.invariants import InvariantError, check_fallback, check_history, check_trace
 from seqoria_runtime.testing.strategies import fault_plans, provider_scripts, schedules, tool_dags
 from seqoria_runtime.testing.tools import FaultPlan, ScriptedTool, ToolDag, blocks_thread, sleeps

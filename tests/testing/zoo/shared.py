@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 
-from seqoria_runtime.execution.hosting import HostedWork
-from seqoria_runtime.execution.slots import CallLease, Lane, Slot, Slots
+from seqoria_runtime._execution.places.slots import CallLease, Lane, Slot, Slots
+from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest
 
 

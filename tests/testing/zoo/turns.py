@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from seqoria_runtime.execution import outcomes as texts
-from seqoria_runtime.execution.batch import Batch
+from seqoria_runtime._execution.batches import outcomes as texts
+from seqoria_runtime._execution.batches.batch import Batch
 from seqoria_runtime.models import (
     ToolCallError,
     ToolCallOutcome,

@@ -1,0 +1,1 @@
+"""What every room uses: checks of arguments, redaction, retries, the tool protocol and the catalogue."""

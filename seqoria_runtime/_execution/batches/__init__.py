@@ -1,0 +1,1 @@
+"""Decides the order of the calls of one batch and holds their outcomes."""

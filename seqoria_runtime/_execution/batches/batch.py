@@ -1,0 +1,197 @@
+"""Owns the state of one batch: its calls, how far each has come, and the outcomes so far.
+
+Synchronous: it decides, its scheduler does. Knows nothing of tasks, slots or time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from seqoria_runtime._base.catalogue import Catalogue
+from seqoria_runtime._base.tools import Tool, ToolFailure
+from seqoria_runtime._execution.places.caps import Cap, Caps, Permit
+from seqoria_runtime._execution.places.gate import Demand, Gate, GateOptions
+from seqoria_runtime.models import (
+    ToolCallError,
+    ToolCallOutcome,
+    ToolCallRequest,
+    ToolCallResult,
+    ToolProgress,
+)
+
+from . import outcomes
+from .planner import PlannedCall, Planner, SkippedCall
+
+
+class Batch:
+    """The calls of one response, or of one `run_tool_calls`; calls are known by their position.
+
+    `on_settled` is told of each outcome, in the order of completion, `on_progress` of what running calls
+    report meanwhile.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[ToolCallRequest],
+        catalogue: Catalogue,
+        *,
+        allow_override: bool = False,
+        on_settled: Callable[[ToolCallRequest, ToolCallOutcome], None] | None = None,
+        on_progress: Callable[[ToolProgress], None] | None = None,
+    ) -> None:
+        self._calls = calls
+        self._catalogue = catalogue
+        self._allow_override = allow_override
+        self._on_settled = on_settled
+        self.on_progress = on_progress
+        self._outcomes: list[ToolCallOutcome | None] = [None] * len(calls)
+        self._prepared: list[Any] = [None] * len(calls)
+        self._running: dict[int, None] = {}
+        self.capped = False
+        """Whether any tool of these calls has a limit of its own."""
+        self.gate: Gate | None = None
+        known: dict[str, tuple[Tool | None, PlannedCall]] = {}
+        found = [known.get(call.name) or self._look_up(known, call.name) for call in calls]
+        self._tools = [tool for tool, _ in found]
+        self._planner = Planner([planned for _, planned in found])
+        self.unsettled = len(calls)
+        self.begun = False
+        """Whether any call has been started."""
+
+    def settle_refused(self) -> None:
+        """Settle what needs neither slot nor waiting: what cannot run, or is on or behind a cycle."""
+        refused = []
+        for call in range(len(self._calls)):
+            refusal = self._prepare(call)
+            if refusal is not None:
+                self._publish(call, refusal)
+                refused.append(call)
+        if refused:
+            self._skip(self._planner.refuse(refused))
+        for call in sorted(self._planner.cyclic):
+            if self._outcomes[call] is None:
+                self._publish(call, outcomes.cyclic(self._calls[call]))
+
+    @property
+    def ready(self) -> int:
+        """How many calls wait for nothing but a slot."""
+        return self._planner.ready
+
+    def open_gate(self, caps: Caps, options: GateOptions) -> None:
+        """Hold calls back, from now on, until the limits of their own let them run; see `Gate`."""
+        capped = ((call, tool.cap) for call, tool in enumerate(self._tools) if tool is not None)
+        states = {call: caps.of(cap) for call, cap in capped if cap is not None}
+        self.gate = Gate(self._planner, states, options)
+
+    def close_gate(self) -> None:
+        """Let no call with a limit of its own pass any more."""
+        if self.gate is not None:
+            self.gate.close()
+
+    def end(self) -> None:
+        """Take note that nothing of the batch will run any more."""
+        self.close_gate()
+
+    def demand(self, starting: int) -> Demand:
+        """What the batch has and wants now, of which `starting` calls have a slot but have not begun."""
+        return Demand(len(self._running), starting, self.ready, self.gate)
+
+    def start(self) -> tuple[int, ToolCallRequest, Tool, Any, Permit | None] | None:
+        """Start the ready call that goes first: give its position, request, tool, arguments and permit."""
+        call = self._planner.take()
+        if call is None:
+            return None
+        tool = self._tools[call]
+        assert tool is not None
+        self._running[call] = None
+        self.begun = True
+        prepared, self._prepared[call] = self._prepared[call], None
+        permit = self.gate.take(call) if self.gate is not None else None
+        return call, self._calls[call], tool, prepared, permit
+
+    def settle(self, call: int, outcome: ToolCallOutcome) -> None:
+        """Record a call's outcome, and skip the calls that cannot run because of it."""
+        self.cut_short(call, outcome)
+        skipped = self._planner.settle(call, ok=type(outcome) is ToolCallResult)
+        if skipped:
+            self._skip(skipped)
+
+    def cut_short(self, call: int, outcome: ToolCallOutcome) -> None:
+        """Record the outcome of a call that ended with its batch; what depends on it stays as it is."""
+        self._running.pop(call, None)
+        self._publish(call, outcome)
+
+    def refuse_ready(self, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
+        """Settle every call that is ready now as the error that `refuse` makes for it."""
+        while (call := self._planner.take()) is not None:
+            permit = self.gate.take(call) if self.gate is not None else None
+            self.settle(call, refuse(self._calls[call]))
+            if permit is not None:
+                permit.cap.give_back(permit)
+
+    def refuse_held(self, cap: Cap, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
+        """Settle every call that waits for this cap as the error that `refuse` makes for it."""
+        for call in () if self.gate is None else self.gate.give_up(cap):
+            self.settle(call, refuse(self._calls[call]))
+
+    def outcomes_so_far(self) -> list[ToolCallOutcome]:
+        """One outcome per call, in the order of the calls; an unsettled call's tells how far it came."""
+        return [
+            outcome if outcome is not None else self._unfinished(call)
+            for call, outcome in enumerate(self._outcomes)
+        ]
+
+    def running(self) -> Iterator[str]:
+        """The tools of the calls that run, one entry a call."""
+        return (self._calls[call].name for call in self._running)
+
+    def waiting(self) -> Iterator[str]:
+        """The tools of the calls that have neither started nor settled, one entry a call."""
+        for call, request in enumerate(self._calls):
+            if self._outcomes[call] is None and call not in self._running:
+                yield request.name
+
+    def _look_up(
+        self, known: dict[str, tuple[Tool | None, PlannedCall]], name: str
+    ) -> tuple[Tool | None, PlannedCall]:
+        entry = self._catalogue.get(name)
+        if entry is None:
+            known[name] = None, PlannedCall((name,))
+        else:
+            self.capped |= entry.tool.cap is not None
+            known[name] = entry.tool, PlannedCall(entry.names, entry.tool.depends_on)
+        return known[name]
+
+    def _prepare(self, call: int) -> ToolCallError | None:
+        """Check a call's arguments and keep them, or say why it cannot run."""
+        request, tool = self._calls[call], self._tools[call]
+        if tool is None:
+            return outcomes.unknown(request, self._catalogue.entries)
+        if request.truncated:
+            return outcomes.cut_off(request)
+        if request.invalid_arguments is not None:
+            return outcomes.not_an_object(request, request.invalid_arguments)
+        try:
+            self._prepared[call] = tool.validate(request.arguments, allow_override=self._allow_override)
+        except ToolFailure as failure:
+            return outcomes.error(request, failure.kind, str(failure))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as exc:  # noqa: BLE001 - validators run the application's own code
+            return outcomes.raised(request, exc)
+        return None
+
+    def _skip(self, skips: Iterable[SkippedCall]) -> None:
+        for skip in skips:
+            self._publish(skip.call, outcomes.skipped(self._calls[skip.call], skip.failed))
+
+    def _publish(self, call: int, outcome: ToolCallOutcome) -> None:
+        self._outcomes[call] = outcome
+        self.unsettled -= 1
+        if self._on_settled is not None:
+            self._on_settled(self._calls[call], outcome)
+
+    def _unfinished(self, call: int) -> ToolCallError:
+        request = self._calls[call]
+        if call in self._running:
+            return outcomes.cancelled_while_running(request)
+        return outcomes.cancelled_before_start(request)

@@ -1,0 +1,1 @@
+"""Runs calls: workers, one call from its slot to its outcome, its threads and hidden parameters."""

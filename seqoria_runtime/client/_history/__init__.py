@@ -1,0 +1,1 @@
+"""Decides what enters an application's history, and when."""

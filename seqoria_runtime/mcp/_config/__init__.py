@@ -1,0 +1,1 @@
+"""What an application says about a server, and what it can ask about it."""

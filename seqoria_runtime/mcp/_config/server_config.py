@@ -1,0 +1,239 @@
+"""Owns what an application says about a server: `MCPServerConfig`, and the checks that it passes.
+
+Light: it loads neither the SDK nor anything that does I/O.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from seqoria_runtime._base import checks as _checks
+from seqoria_runtime.models.errors import MissingExtraError
+
+from .endpoint import Command, InProcess, Target, named_transport, target_of
+from .oauth_config import OAuthConfig
+
+Headers: TypeAlias = Mapping[str, str]
+HeaderSource: TypeAlias = Headers | Callable[[Mapping[str, Any]], Headers | Awaitable[Headers]]
+Callback: TypeAlias = Callable[..., Awaitable[Any]]
+
+PROTOCOLS = ("auto", "legacy", "2026-07-28")
+DEFAULT_TIMEOUT = 30.0
+DEFAULT_MAX_RESULT_CHARS = 1_000_000
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[!-~](?:[\t -~]*[!-~])?")
+_CALLBACKS = ("elicitation", "sampling", "roots", "logging")
+
+
+@dataclass(frozen=True, repr=False)
+class MCPServerConfig:
+    """One server, told by `url`, by `command` and `args`, or by an SDK `server` object in this process.
+
+    `timeout` bounds connecting, the handshake and the reading of lists, `call_timeout` one tool call
+    (`None` leaves it to the client), in seconds. `max_concurrency` is how many calls of its tools run at
+    once, beside the client's own limit. `headers` go with every HTTP request; a sync or async
+    function gets the trusted context of each call, and an empty one outside of calls. `env` adds to a
+    minimal environment of the process. `required` makes the client's start fail with this server.
+    `elicitation`, `sampling`, `roots` and `logging` are the SDK's callbacks, each off unless given.
+    Compared by value. Raises `ValueError` or `TypeError` that names the option.
+    """
+
+    url: str = ""
+    transport: str = "auto"
+    headers: HeaderSource | None = None
+    timeout: float = DEFAULT_TIMEOUT
+    env: Mapping[str, str] | None = None
+    oauth: Any = None
+    _: KW_ONLY
+    name: str = ""
+    command: str | None = None
+    args: Sequence[str] = ()
+    cwd: str | Path | None = None
+    server: Any = None
+    protocol: str = "auto"
+    call_timeout: float | None = None
+    max_concurrency: int | None = None
+    required: bool = False
+    elicitation: Callback | None = None
+    sampling: Callback | None = None
+    roots: Callback | None = None
+    logging: Callback | None = None
+    max_result_chars: int | None = DEFAULT_MAX_RESULT_CHARS
+    target: Target = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("url", "name"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name!r} must be a string, not {type(getattr(self, name)).__name__}")
+        target = _target(self)
+        checked: dict[str, Any] = {
+            "target": target,
+            "headers": _headers(self.headers),
+            "timeout": _checks.positive_seconds("timeout", self.timeout),
+            "env": _environment(self.env),
+            "oauth": _oauth(self.oauth),
+            "args": _words(self.args),
+            "name": self.name or target.name,
+            "required": _checks.boolean("required", self.required),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        _check_place(self, target)
+        _check_rest(self)
+
+    def __repr__(self) -> str:
+        return f"MCPServerConfig({self.name!r}, transport={self.target.transport!r})"
+
+
+def configs_of(servers: Any, *, option: str = "mcp_servers") -> tuple[MCPServerConfig, ...]:
+    """The configurations in what an application gave: URLs, configurations, or one of either.
+
+    Raises `TypeError` or `ValueError` that names the entry by `option` and its place, and
+    `MissingExtraError` where the SDK is not installed.
+    """
+    if servers is None:
+        return ()
+    if isinstance(servers, (str, MCPServerConfig)):
+        configs: tuple[MCPServerConfig, ...] = (_config(option, servers),)
+    elif isinstance(servers, (bytes, Mapping)) or not isinstance(servers, Iterable):
+        raise TypeError(f"{option!r} takes URLs and MCPServerConfig objects, not {type(servers).__name__}")
+    else:
+        configs = tuple(_config(f"{option}[{place}]", server) for place, server in enumerate(servers))
+    if configs:
+        require_sdk()
+    return configs
+
+
+def header_fault(headers: Mapping[Any, Any]) -> str | None:
+    """What keeps these from being headers of HTTP, said without any value; `None` if nothing does."""
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            return "must hold strings only"
+        if not _HEADER_NAME.fullmatch(name):
+            return f"must hold names of headers, not {name!r}"
+        if value and not _HEADER_VALUE.fullmatch(value):
+            return f"must hold ASCII without control characters or spaces at the ends; {name!r} does not"
+    return None
+
+
+def require_sdk() -> None:
+    """Raise `MissingExtraError` unless the SDK is installed; does not load it."""
+    if find_spec("mcp") is None:
+        raise MissingExtraError("MCP servers", "mcp")
+
+
+def _config(option: str, server: Any) -> MCPServerConfig:
+    if isinstance(server, MCPServerConfig):
+        return server
+    if not isinstance(server, str):
+        raise TypeError(f"{option!r} must be a URL or an MCPServerConfig, not {type(server).__name__}")
+    try:
+        return MCPServerConfig(server)
+    except ValueError as refusal:
+        raise ValueError(str(refusal).replace("'url'", f"'{option}.url'", 1)) from None
+
+
+def _target(config: MCPServerConfig) -> Target:
+    told = [name for name in ("url", "command", "server") if getattr(config, name)]
+    if len(told) != 1:
+        both = " and ".join(repr(name) for name in told) or "nothing"
+        raise ValueError(f"a server is told by one of 'url', 'command' and 'server', not by {both}")
+    if config.server is not None:
+        return InProcess(config.server)
+    if config.command is None:
+        return target_of(config.url, config.transport)
+    if not isinstance(config.command, str):
+        raise TypeError(f"'command' must be a string, not {type(config.command).__name__}")
+    if named_transport(config.transport) not in {None, "stdio"}:
+        raise ValueError(f"'transport' is {config.transport!r}, but a 'command' is talked to over stdio")
+    return Command((config.command, *_words(config.args)))
+
+
+def _check_place(config: MCPServerConfig, target: Target) -> None:
+    """Refuse an option that would be ignored on this transport."""
+    transport = target.transport
+    if config.oauth is not None and transport != "http":
+        raise ValueError(f"'oauth' works only for Streamable HTTP, not for {transport}")
+    if config.headers is not None and transport not in {"http", "sse"}:
+        raise ValueError(f"'headers' go with HTTP requests, and {transport} has none")
+    if transport != "stdio" and (config.env is not None or config.cwd is not None):
+        raise ValueError(f"'env' and 'cwd' are for a server that is started here, not for {transport}")
+    if config.args and config.command is None:
+        raise ValueError("'args' need a 'command'; with a URL they are part of the command line")
+
+
+def _check_rest(config: MCPServerConfig) -> None:
+    if config.protocol not in PROTOCOLS:
+        raise ValueError(f"'protocol' must be one of {', '.join(PROTOCOLS)}, not {config.protocol!r}")
+    if config.call_timeout is not None:
+        _checks.positive_seconds("call_timeout", config.call_timeout)
+    for name in ("max_concurrency", "max_result_chars"):
+        if getattr(config, name) is not None:
+            _checks.positive_int(name, getattr(config, name))
+    if config.cwd is not None and not isinstance(config.cwd, (str, Path)):
+        raise TypeError(f"'cwd' must be a path, not {type(config.cwd).__name__}")
+    if config.cwd is not None and (not str(config.cwd) or "\0" in str(config.cwd)):
+        raise ValueError(f"'cwd' must be a path, not {str(config.cwd)!r}")
+    _check_callbacks(config)
+
+
+def _check_callbacks(config: MCPServerConfig) -> None:
+    for name in _CALLBACKS:
+        callback = getattr(config, name)
+        if callback is not None and not callable(callback):
+            raise TypeError(f"{name!r} must be an async function, not {type(callback).__name__}")
+
+
+def _headers(value: Any) -> Any:
+    if value is None or callable(value):
+        return value
+    headers = _strings("headers", value)
+    fault = header_fault(headers or {})
+    if fault is not None:
+        raise ValueError(f"'headers' {fault}")
+    return headers
+
+
+def _environment(value: Any) -> dict[str, str] | None:
+    env = _strings("env", value)
+    for name, text in (env or {}).items():
+        if not name or "=" in name or "\0" in name:
+            raise ValueError(f"'env' must hold names of environment variables, not {name!r}")
+        if "\0" in text:
+            raise ValueError(f"'env' may not hold null characters; {name!r} does")
+    return env
+
+
+def _strings(name: str, value: Any) -> dict[str, str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name!r} must be a mapping of strings, not {type(value).__name__}")
+    for key, text in value.items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise TypeError(f"{name!r} must map strings to strings, also for {key!r}")
+    return dict(value)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"'args' must be a sequence of strings, not {type(value).__name__}")
+    for word in value:
+        if not isinstance(word, str):
+            raise TypeError(f"'args' must hold strings, not {word!r}")
+    return tuple(value)
+
+
+def _oauth(value: Any) -> Any:
+    """The way to log in: a config, or an `httpx2.Auth` of the application's own."""
+    if value is None or value is False:
+        return None
+    if value is True:
+        return OAuthConfig()
+    if not isinstance(value, OAuthConfig) and not callable(getattr(value, "async_auth_flow", None)):
+        raise TypeError(f"'oauth' takes True, an OAuthConfig or an httpx2.Auth, not {type(value).__name__}")
+    return value

@@ -1,0 +1,1 @@
+"""Keeps one server connected: its session, its tool list, its circuit breaker."""

@@ -1,0 +1,246 @@
+"""Owns one connection to a server, in a task of its own, from its opening to its end.
+
+A connection is opened once; a server that comes back gets a new one. Knows nothing of tools, retries
+or breakers.
+"""
+
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import anyio
+from anyio import CancelScope, Event, get_cancelled_exc_class
+from mcp import ClientSession, MCPError
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp_types import Implementation, ToolListChangedNotification
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from seqoria_runtime.mcp._config.server_config import MCPServerConfig
+from seqoria_runtime.mcp._login.paused_deadlines import timed
+from seqoria_runtime.mcp._transport.connection_end import Link
+from seqoria_runtime.mcp._transport.failures import RequestFailed, connect_failure, first_cause
+from seqoria_runtime.mcp._transport.headers import headers_for
+from seqoria_runtime.mcp._transport.transports import Log, open_transport
+
+from .negotiation import negotiate
+from .wire import Wire
+
+T = TypeVar("T")
+
+_RELISTEN_SECONDS = 1.0
+_CLOSE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionEvents:
+    """What a connection tells its server; `opening` is awaited before it counts as open, and may refuse."""
+
+    opening: Callable[[ClientSession], Awaitable[None]]
+    list_changed: Callable[[], None]
+    doubtful: Callable[["Connection", str], None]
+
+
+class Connection:
+    """`opened` is set when it is open or has `failure`, `unusable` when it takes no more requests,
+    `ended` when nothing of it is left.
+    """
+
+    def __init__(
+        self, config: MCPServerConfig, events: ConnectionEvents, *, protocol: str, auth: Any, log: Log
+    ) -> None:
+        self._config = config
+        self._events = events
+        self._protocol = protocol
+        self._auth = auth
+        self._log = log
+        self._over = Event()
+        self._link = Link(self._on_end, lambda cause: events.doubtful(self, cause))
+        self._limit = CancelScope()
+        self._retired = Event()
+        self._retired_for: str | None = None
+        self._given_up: str | None = None
+        self._idle = Event()
+        self._in_flight = 0
+        self._session: ClientSession | None = None
+        self.opened = Event()
+        self.unusable = Event()
+        self.ended = Event()
+        self.failure: RequestFailed | None = None
+        self.died_in_handshake = False
+        """Whether the transport ended by itself before the handshake was through."""
+
+    @property
+    def lost(self) -> str | None:
+        """Why it takes no more requests; `None` while it does."""
+        return self._retired_for or self._link.lost
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is open and takes new requests."""
+        return self._session is not None and not self.unusable.is_set()
+
+    @property
+    def session(self) -> ClientSession | None:
+        """The SDK's session while it is open."""
+        return self._session
+
+    @property
+    def protocol_version(self) -> str | None:
+        return None if self._session is None else self._session.protocol_version
+
+    async def run(self) -> None:
+        """Open the connection, hold it until it is lost or closed, and close it. Raises no failure of it."""
+        try:
+            await self._open_and_hold()
+        except Exception as exc:  # noqa: BLE001 - whatever the SDK's tasks raise, it ends this connection alone
+            self._fail(connect_failure(exc))
+        except BaseExceptionGroup as group:
+            # A cancellation that came together with the end of the transport: only the first is passed on.
+            cancelled = group.subgroup(get_cancelled_exc_class())
+            raise group if cancelled is None else first_cause(cancelled) from None
+        finally:
+            self._session = None
+            self._fail(RequestFailed(self._link.lost or "could not be connected", ran=False))
+            self.ended.set()
+
+    def close(self, cause: str) -> None:
+        """End the connection; requests in flight fail at once, with this cause if it is the first one."""
+        self._link.end(cause)
+        if not self.opened.is_set():
+            self._given_up = self._given_up or cause
+            self._limit.cancel(cause)
+
+    def retire(self, cause: str) -> None:
+        """Take no more requests, for this reason, and end when those in flight are through."""
+        self._retired_for = self._retired_for or cause
+        self._retired.set()
+        self.unusable.set()
+        if not self._in_flight:
+            self._idle.set()
+
+    async def request(self, ask: Callable[[ClientSession], Awaitable[T]]) -> T:
+        """Await `ask(session)`. Raises `RequestFailed` if the connection is not open, or ends meanwhile."""
+        session = self._session
+        if session is None or not self.usable:
+            raise RequestFailed(self.lost or "is not connected", ran=False)
+        self._in_flight += 1
+        try:
+            return await ask(session)
+        finally:
+            self._in_flight -= 1
+            if self._retired.is_set() and not self._in_flight:
+                self._idle.set()
+
+    async def _open_and_hold(self) -> None:
+        timeout = self._config.timeout
+        with CancelScope(deadline=anyio.current_time() + timeout) as self._limit, timed(self._limit):
+            if self._over.is_set():
+                return
+            headers = await headers_for(self._config.headers, {})
+            transport = open_transport(
+                self._config, headers=headers, auth=self._auth, link=self._link, log=self._log
+            )
+            async with transport as streams, self._session_over(*streams) as session:
+                try:
+                    await negotiate(session, self._protocol, timeout)
+                    await self._events.opening(session)
+                except BaseException as exc:
+                    self._fail_early(exc)
+                    raise
+                self._limit.deadline = math.inf
+                await self._hold(session)
+        if self._limit.cancelled_caught:
+            self._fail(self._overrun())
+
+    def _session_over(self, read_stream: Any, write_stream: Any) -> ClientSession:
+        config = self._config
+        callbacks: dict[str, Any] = {
+            "sampling_callback": config.sampling,
+            "elicitation_callback": config.elicitation,
+            "list_roots_callback": config.roots,
+            "logging_callback": config.logging,
+        }
+        return ClientSession(
+            dispatcher=Wire(read_stream, write_stream, self._link),
+            **callbacks,
+            # The newer era sends no log messages unless a level is asked for.
+            log_level="debug" if config.logging is not None else None,
+            message_handler=self._on_message,
+            client_info=Implementation(name="seqoria_runtime", version=version("seqoria-runtime")),
+        )
+
+    async def _hold(self, session: ClientSession) -> None:
+        self._session = session
+        self.opened.set()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._end_when_retired)
+            if _tells_changes_on_request(session):
+                group.start_soon(self._listen, session)
+            await self._over.wait()
+            self._session = None
+            # Whatever a transport has to do at its end, it may not keep its owner for ever.
+            self._limit.deadline = anyio.current_time() + _CLOSE_SECONDS
+            group.cancel_scope.cancel("the connection has ended")
+
+    async def _end_when_retired(self) -> None:
+        await self._retired.wait()
+        with anyio.move_on_after(self._config.timeout):
+            await self._idle.wait()
+        self._link.end("was replaced by a new connection")
+
+    async def _listen(self, session: ClientSession) -> None:
+        """Hear of changes of the tool list in the newer era, where they are told only on request."""
+        try:
+            while True:
+                with suppress(SubscriptionLost):
+                    await self._listen_once(session)
+                await anyio.sleep(_RELISTEN_SECONDS)
+        except (MCPError, RuntimeError) as exc:
+            self._log.debug("does not tell when its list changes: %s", exc)
+
+    async def _listen_once(self, session: ClientSession) -> None:
+        async with listen(session, tools_list_changed=True) as changes:
+            # What changed before was told to nobody.
+            self._events.list_changed()
+            async for _ in changes:
+                self._events.list_changed()
+
+    async def _on_message(self, message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._events.list_changed()
+
+    def _on_end(self) -> None:
+        self._over.set()
+        self.unusable.set()
+
+    def _fail_early(self, exc: BaseException) -> None:
+        """Report a failed handshake before the transport is closed, which may take seconds."""
+        self.died_in_handshake = self._link.lost is not None
+        if isinstance(exc, Exception):
+            self._fail(connect_failure(exc))
+        elif self._limit.cancel_called:
+            self._fail(self._overrun())
+
+    def _overrun(self) -> RequestFailed:
+        # Not the link's word, which may only say that the cancellation has got there first.
+        cause = self._given_up or f"did not answer within {self._config.timeout:g} s"
+        return RequestFailed(cause, ran=False)
+
+    def _fail(self, failure: RequestFailed) -> None:
+        if not self.opened.is_set():
+            self.failure = failure
+            self._link.end(failure.cause)
+            self.opened.set()
+
+
+def _tells_changes_on_request(session: ClientSession) -> bool:
+    capabilities = session.server_capabilities
+    tools = None if capabilities is None else capabilities.tools
+    return (
+        session.protocol_version in MODERN_PROTOCOL_VERSIONS
+        and tools is not None
+        and bool(tools.list_changed)
+    )

@@ -1,0 +1,251 @@
+"""Owns one configured server: which connection to it is the present one, and when it is opened again.
+
+One task, `run`, holds a server; its connections are tasks below it. Knows nothing of other servers.
+"""
+
+import random
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio import CancelScope, Event
+from anyio.abc import TaskGroup
+
+from seqoria_runtime._base.retry_policy import RetryPolicy
+from seqoria_runtime.mcp._config.server_config import MCPServerConfig
+from seqoria_runtime.mcp._config.status import ServerState, ServerStatus
+from seqoria_runtime.mcp._transport.failures import RequestFailed
+from seqoria_runtime.mcp._transport.transports import Log
+
+from .breaker import Breaker
+from .connection import Connection, ConnectionEvents
+from .tool_list import ToolList
+
+_FIRST_DELAY = 0.5
+_LONGEST_DELAY = 30.0
+# A connection that was lost sooner counts as a failed attempt, so that a server that dies at once is not
+# started over and over.
+_STEADY_SECONDS = 10.0
+_NOT_STARTED = "is not connected: refresh_tools() connects it"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What all servers of a client have in common. Times are seconds; `wall` gives Unix time."""
+
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    breaker_threshold: int = 5
+    breaker_reset_after: float = 60.0
+    random: Callable[[], float] = random.random
+    wall: Callable[[], float] = time.time
+
+
+class Server:
+    """A server's connection, kept up while `run` runs; `closed` is set when nothing of it is left."""
+
+    def __init__(
+        self,
+        config: MCPServerConfig,
+        options: ServerOptions,
+        *,
+        auth: Any,
+        on_tools_changed: Callable[[], None],
+        log: Log,
+    ) -> None:
+        self.config = config
+        self.list = ToolList(config.timeout, on_tools_changed, log)
+        self.breaker = Breaker(options.breaker_threshold, options.breaker_reset_after)
+        self.closed = Event()
+        self.started = False
+        self._options = options
+        self._auth = auth
+        self._log = log
+        self._protocol = config.protocol
+        self._current: Connection | None = None
+        self._live: set[Connection] = set()
+        self._keeping = CancelScope()
+        self._wake = Event()
+        self._attempt_over = Event()
+        self._failures = 0
+        self._stop_cause: str | None = None
+        self._error: str | None = None
+        self._failure = RequestFailed(_NOT_STARTED, ran=False)
+        self._state: ServerState = "closed"
+        self._since = options.wall()
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def status(self) -> ServerStatus:
+        connection = self._current
+        return ServerStatus(
+            name=self.name,
+            transport=self.config.target.transport,
+            state=self._state,
+            since=self._since,
+            error=self._error or self.list.error,
+            protocol=None if connection is None else connection.protocol_version,
+            tools=len(self.list.tools),
+            breaker=self.breaker.state(anyio.current_time()) if self.started else "closed",
+        )
+
+    def start(self, spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]) -> None:
+        """Have `spawn` start `run` in a task of its own; does nothing the second time."""
+        if not self.started and self._stop_cause is None:
+            self.started = True
+            spawn(self.run)
+
+    async def run(self) -> None:
+        """Connect, and connect again whenever the connection is lost, until `stop` is called."""
+        try:
+            async with anyio.create_task_group() as group:
+                with self._keeping:
+                    await self._keep_connected(group)
+                for connection in tuple(self._live):
+                    connection.close(self._stop_cause or "was closed")
+        finally:
+            self._current = None
+            self._failure = RequestFailed(self._stop_cause or "was closed", ran=False)
+            self._set_state("closed")
+            self._end_attempt()
+            self.closed.set()
+
+    def stop(self, cause: str) -> None:
+        """Make `run` close everything and return; calls in flight fail at once, with this cause."""
+        if self._stop_cause is None:
+            self._stop_cause = cause
+            for connection in self._live:
+                connection.close(cause)
+            self._keeping.cancel(cause)
+        if not self.started:
+            self.closed.set()
+
+    async def attempted(self) -> RequestFailed | None:
+        """Wait until it is connected, or the attempt to has failed; give the failure."""
+        if self._current is not None and self._current.usable:
+            return None
+        if self._stop_cause is not None or not self.started:
+            return self._failure if self._stop_cause is None else RequestFailed(self._stop_cause, ran=False)
+        over = self._attempt_over
+        if self._state != "connecting":
+            self._wake.set()
+        await over.wait()
+        return None if self._current is not None else self._failure
+
+    async def connected(self) -> Connection:
+        """The open connection; waits for the attempt that runs, or makes one. Raises `RequestFailed`."""
+        failure = await self.attempted()
+        if failure is not None:
+            raise failure.before_it_was_sent()
+        assert self._current is not None
+        return self._current
+
+    def renew(self, connection: Connection) -> None:
+        """Open a new connection in the place of this one, if it is the present one; calls in flight go on."""
+        connection.retire("knows this session no longer")
+
+    async def refresh(self, *, may_ask: bool = True) -> None:
+        """Read the list of tools again, or connect; what stands in the way is in the status then.
+
+        Without `may_ask`, a server that waits for a login is left alone.
+        """
+        connection = self._current
+        if connection is not None and connection.usable:
+            await self.list.refresh(connection)
+        elif may_ask or self._failure.about != "login":
+            await self.attempted()
+
+    async def _keep_connected(self, group: TaskGroup) -> None:
+        while True:
+            connection = await self._attempt(group)
+            if connection is not None:
+                opened = anyio.current_time()
+                async with anyio.create_task_group() as following:
+                    following.start_soon(self.list.follow, connection)
+                    await connection.unusable.wait()
+                    following.cancel_scope.cancel("the connection takes no more requests")
+                self._current = None
+                self._note_loss(connection, lived=anyio.current_time() - opened)
+            if self._failures:
+                await self._pause()
+
+    async def _attempt(self, group: TaskGroup) -> Connection | None:
+        """Try once to connect; give the open connection."""
+        self._set_state("connecting")
+        self._wake = Event()
+        connection = await self._open(group, self._protocol)
+        if connection.failure is not None and self._died_of_the_probe(connection):
+            self._protocol = "legacy"
+            connection = await self._open(group, self._protocol)
+        failure = connection.failure
+        if failure is None:
+            self._current = connection
+            self._error = None
+            self._set_state("connected")
+        else:
+            self._protocol = self.config.protocol
+            self._note_failure(failure)
+        self._end_attempt()
+        return None if failure is not None else connection
+
+    async def _open(self, group: TaskGroup, protocol: str) -> Connection:
+        events = ConnectionEvents(self.list.read, self.list.changed, self._doubt)
+        connection = Connection(self.config, events, protocol=protocol, auth=self._auth, log=self._log)
+        self._live.add(connection)
+        group.start_soon(self._hold, connection)
+        await connection.opened.wait()
+        return connection
+
+    async def _hold(self, connection: Connection) -> None:
+        try:
+            await connection.run()
+        finally:
+            self._live.discard(connection)
+
+    async def _pause(self) -> None:
+        """Wait before the next attempt, longer after each failure, or until somebody needs the server."""
+        if self._failure.about == "login":
+            # Nobody is asked to log in again unless something needs the server.
+            await self._wake.wait()
+            return
+        full = min(_FIRST_DELAY * 2.0 ** min(self._failures - 1, 16), _LONGEST_DELAY)
+        with anyio.move_on_after(full * (0.5 + 0.5 * self._options.random())):
+            await self._wake.wait()
+
+    def _died_of_the_probe(self, connection: Connection) -> bool:
+        """Whether the newer era's first word ended the server, as it does some of the older era."""
+        return (
+            self._protocol == "auto"
+            and self.config.target.transport == "stdio"
+            and connection.died_in_handshake
+        )
+
+    def _doubt(self, connection: Connection, cause: str) -> None:
+        if connection is self._current:
+            connection.retire(cause)
+
+    def _note_loss(self, connection: Connection, *, lived: float) -> None:
+        self._failures = 0 if lived >= _STEADY_SECONDS else self._failures + 1
+        self._error = connection.lost or "was lost"
+        self._failure = RequestFailed(self._error, ran=False)
+        self._set_state("down")
+        self._log.info("lost the connection: %s", self._failure.cause)
+
+    def _note_failure(self, failure: RequestFailed) -> None:
+        self._failures += 1
+        self._failure = failure
+        self._error = failure.cause
+        self._set_state("down")
+        self._log.warning("%s", failure.cause)
+
+    def _end_attempt(self) -> None:
+        self._attempt_over.set()
+        self._attempt_over = Event()
+
+    def _set_state(self, state: ServerState) -> None:
+        if state != self._state:
+            self._state = state
+            self._since = self._options.wall()

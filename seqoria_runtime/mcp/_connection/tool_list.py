@@ -1,0 +1,170 @@
+"""Owns the tools that one server offers: the reading of its whole list, and when it is read again.
+
+The snapshot is replaced whole, or not at all. Knows nothing of calls.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import anyio
+from anyio import Event, Lock
+from mcp import ClientSession, MCPError
+from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, Tool
+from pydantic import ValidationError
+
+from seqoria_runtime.mcp._transport.failures import RequestFailed, describe
+from seqoria_runtime.mcp._transport.transports import Log
+
+from .connection import Connection
+from .results import ANNOTATIONS_KEY
+
+T = TypeVar("T")
+
+DEPENDS_ON_META_KEY = "seqoria-runtime/depends_on"
+"""Where a server's tool names, in its `_meta`, the tools whose calls go before its own."""
+
+MAX_PAGES = 1_000
+DEBOUNCE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as its server describes it. `repeatable`: the server says that a repeated call does no harm."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    depends_on: frozenset[str] = frozenset()
+    repeatable: bool = False
+
+
+class ToolList:
+    """`tools` is the last whole list; `error` tells why the last reading failed, if it did."""
+
+    def __init__(self, timeout: float, on_change: Callable[[], None], log: Log) -> None:
+        self._timeout = timeout
+        self._on_change = on_change
+        self._log = log
+        self._stale = Event()
+        self._reading = Lock()
+        self.tools: tuple[ToolDefinition, ...] = ()
+        self.error: str | None = None
+
+    def changed(self) -> None:
+        """Take note that the server's list has changed."""
+        self._stale.set()
+
+    async def read(self, session: ClientSession) -> None:
+        """Read the list and replace the snapshot.
+
+        Raises `RequestFailed` if it cannot be read to its end; the snapshot then stays.
+        """
+        async with self._reading:
+            self._stale = Event()
+            try:
+                tools = await read_tools(session, self._log)
+            except (MCPError, ValidationError, RuntimeError) as exc:
+                failure = _listing_failure(exc)
+                self.error = failure.cause
+                raise failure from exc
+        self.error = None
+        if tools != self.tools:
+            self.tools = tools
+            self._on_change()
+
+    async def refresh(self, connection: Connection) -> None:
+        """Read the list over an open connection; a failure is kept in `error`, and told to the log."""
+        try:
+            with anyio.fail_after(self._timeout):
+                await connection.request(self.read)
+            return
+        except TimeoutError:
+            self.error = f"did not list its tools within {self._timeout:g} s"
+        except RequestFailed as failure:
+            self.error = failure.cause
+        self._log.warning("kept the old list of tools: %s", self.error)
+
+    async def follow(self, connection: Connection) -> None:
+        """Read the list again after each notice of a change, once for a burst; runs until cancelled."""
+        while True:
+            await self._stale.wait()
+            await anyio.sleep(DEBOUNCE_SECONDS)
+            if self._stale.is_set():
+                await self.refresh(connection)
+
+
+async def read_tools(session: ClientSession, log: Log) -> tuple[ToolDefinition, ...]:
+    """All tools of a server, in its order; none where it knows no tools."""
+
+    async def page(cursor: str | None) -> tuple[Iterable[Tool], str | None]:
+        params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
+        result = await session.list_tools(params=params)
+        return result.tools, result.next_cursor
+
+    try:
+        tools = await all_pages(page)
+    except MCPError as refusal:
+        if (
+            refusal.code == METHOD_NOT_FOUND
+            and not isinstance(refusal, RequestFailed)
+            and not _has_tools(session)
+        ):
+            return ()
+        raise
+    definitions: dict[str, ToolDefinition] = {}
+    for tool in tools:
+        if tool.execution is not None and tool.execution.task_support == "required":
+            log.debug("left out the tool %r, which works as a task only", tool.name)
+        elif definitions.setdefault(tool.name, definition := definition_of(tool)) is not definition:
+            log.warning("lists the tool %r twice; the first one counts", tool.name)
+    return tuple(definitions.values())
+
+
+async def all_pages(page: Callable[[str | None], Awaitable[tuple[Iterable[T], str | None]]]) -> list[T]:
+    """The items of all pages, in order. `page(cursor)` gives one page's, and the cursor of the next.
+
+    Raises `RequestFailed` for a list without an end.
+    """
+    items: list[T] = []
+    seen: set[str] = set()
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        found, cursor = await page(cursor)
+        items.extend(found)
+        if not cursor:
+            return items
+        if cursor in seen:
+            raise RequestFailed("lists its tools in a circle: a page's cursor came twice", ran=False)
+        seen.add(cursor)
+    raise RequestFailed(f"lists its tools on more than {MAX_PAGES} pages", ran=False)
+
+
+def definition_of(tool: Tool) -> ToolDefinition:
+    meta = tool.meta or {}
+    annotations = meta.get(ANNOTATIONS_KEY)
+    if not isinstance(annotations, Mapping):
+        annotations = {}
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description or "",
+        parameters=tool.input_schema,
+        depends_on=_names(meta.get(DEPENDS_ON_META_KEY)) | _names(annotations.get("depends_on")),
+        repeatable=annotations.get("readOnlyHint") is True or annotations.get("idempotentHint") is True,
+    )
+
+
+def _names(value: object) -> frozenset[str]:
+    """The names in what a server sent, which may be anything."""
+    listed = value if isinstance(value, list) else [value]
+    return frozenset(name for name in listed if isinstance(name, str) and name)
+
+
+def _has_tools(session: ClientSession) -> bool:
+    return session.server_capabilities is not None and session.server_capabilities.tools is not None
+
+
+def _listing_failure(exc: Exception) -> RequestFailed:
+    if isinstance(exc, RequestFailed):
+        return exc
+    return RequestFailed(f"did not list its tools: {describe(exc)}", ran=False, about="refusal")

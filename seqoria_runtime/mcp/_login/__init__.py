@@ -1,0 +1,1 @@
+"""Logs in at servers that want it, and keeps their tokens."""

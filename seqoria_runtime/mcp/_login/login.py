@@ -1,0 +1,109 @@
+"""Owns a server's login: what signs its HTTP requests, and what is done when one is refused for it.
+
+The protocol of the login is the SDK's. Here it is kept from holding up other requests, from asking
+for what can be renewed, and from asking twice.
+"""
+
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider
+
+from seqoria_runtime.mcp._config.endpoint import Endpoint
+from seqoria_runtime.mcp._config.oauth_config import OAuthConfig, TokenStorage
+from seqoria_runtime.mcp._config.server_config import MCPServerConfig
+
+from .oauth_provider import BrowserProvider
+
+_REFUSALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+def auth_for(config: MCPServerConfig, storage: TokenStorage) -> httpx2.Auth | None:
+    """What signs the requests to a server, if anything; `storage` is used where it names no other."""
+    wanted = config.oauth
+    if isinstance(wanted, OAuthConfig) and isinstance(config.target, Endpoint):
+        return Login(BrowserProvider(config.target.url, wanted, wanted.storage or storage))
+    if isinstance(wanted, OAuthClientProvider):
+        return Login(wanted)
+    return wanted  # type: ignore[no-any-return]
+
+
+class Login(httpx2.Auth):
+    """Signs requests through one of the SDK's OAuth providers.
+
+    The SDK's own flow lets no other request through until the answer to this one has begun; here the
+    others wait only while tokens are fetched. A request causes one login at most.
+    """
+
+    def __init__(self, provider: OAuthClientProvider) -> None:
+        self._provider = provider
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request signed; renew the tokens or log in where that is needed, and send it again."""
+        refusal = _Refusal(self._provider)
+        while not refusal.spent:
+            await refusal.look_again()
+            flow = self._provider.async_auth_flow(request)
+            try:
+                outgoing = await _next(flow)
+                while outgoing is not None and (outgoing is not request or refusal.meets(request)):
+                    answer = await refusal.spend() if outgoing is request else (yield outgoing)
+                    outgoing = await _next(flow, answer)
+            finally:
+                await flow.aclose()
+                await refusal.end_login()
+            if outgoing is None:
+                return
+            response = yield request
+            if response.status_code not in _REFUSALS:
+                return
+            refusal.note(request, response)
+
+
+class _Refusal:
+    """The refusal that a request has met, which the provider may be told once."""
+
+    def __init__(self, provider: OAuthClientProvider) -> None:
+        self._browser = provider if isinstance(provider, BrowserProvider) else None
+        self._response: httpx2.Response | None = None
+        self._token: str | None = None
+        self.spent = False
+
+    def note(self, request: httpx2.Request, response: httpx2.Response) -> None:
+        self._response, self._token = response, request.headers.get("authorization")
+
+    async def look_again(self) -> None:
+        """See whether another client has renewed the tokens, where these do not seem to be good."""
+        browser = self._browser
+        if browser is not None and (self._response is not None or not browser.context.is_token_valid()):
+            await browser.look_again()
+
+    def meets(self, request: httpx2.Request) -> bool:
+        """Whether the request would only be refused again; new tokens may have come meanwhile."""
+        known = self._response is not None and not self.spent
+        return known and request.headers.get("authorization") == self._token
+
+    async def spend(self) -> httpx2.Response:
+        """Begin the login that the refusal asks for."""
+        assert self._response is not None
+        self.spent = True
+        if self._browser is not None:
+            await self._browser.begin_login()
+        return self._response
+
+    async def end_login(self) -> None:
+        if self._browser is not None and self.spent:
+            await self._browser.end_login()
+
+
+async def _next(
+    flow: AsyncGenerator[httpx2.Request, httpx2.Response], answer: httpx2.Response | None = None
+) -> httpx2.Request | None:
+    """What the provider wants to be sent next; `None` if it is through."""
+    try:
+        return await (anext(flow) if answer is None else flow.asend(answer))
+    except StopAsyncIteration:
+        return None

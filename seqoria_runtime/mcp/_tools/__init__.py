@@ -1,0 +1,1 @@
+"""Runs the tools of servers as the tools of a client."""

@@ -1,0 +1,1 @@
+"""Carries messages to a server and back, over a process or HTTP."""

@@ -1,0 +1,246 @@
+"""Owns the HTTP client of a connection, in which a socket or a status that fails costs one request alone.
+
+The SDK ends a whole connection when one POST's socket breaks, and drops the status of a refusal.
+This client answers it with an error that it can tell apart, and notes for the request what happened.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import httpx2
+from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCResponse, RequestId
+
+from seqoria_runtime._base.retry_after import parse_retry_after
+
+from .connection_end import Exchange, Link, current_exchange
+from .failures import RequestFailed, describe, http_failure
+from .messages import messages_in, strict_message
+from .surrogates import Mender
+
+SESSION_HEADER = "mcp-session-id"
+
+_MAX_ERROR_BODY = 64 * 1024
+_MAX_UNWOUND = 64
+# How long a server may take to hear what it need not answer, as that its session is over. With the SDK all
+# that is sent on a connection waits for it.
+_NOTICE_SECONDS = 2.0
+_ERROR_STATUS = 400
+_OF_THE_BODY = {"content-encoding", "content-length", "transfer-encoding"}
+_NEVER_SENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+    httpx2.LocalProtocolError,
+)
+
+
+def http_options(headers: dict[str, str] | None, auth: httpx2.Auth | None, timeout: float) -> dict[str, Any]:
+    """The options of every HTTP client here: silence is not an error, slots are the only limit on sockets."""
+    return {
+        "headers": headers,
+        "auth": auth,
+        "timeout": httpx2.Timeout(timeout, read=None, pool=None),
+        "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+    }
+
+
+class HTTPClient(httpx2.AsyncClient):
+    """The client that the SDK's Streamable HTTP transport is given."""
+
+    def __init__(self, link: Link, **options: Any) -> None:
+        super().__init__(**options)
+        self._link = link
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, with the headers of the call that it is made for."""
+        exchange = current_exchange.get()
+        _prepare(request, exchange)
+        try:
+            response = await super().send(request, **options)
+            if request.method != "POST" or exchange is None:
+                return response
+            return await self._readable(request, response, exchange)
+        except httpx2.TransportError as exc:
+            if request.method == "DELETE":
+                # That the session of a server that has gone cannot be ended is no news to anybody.
+                return httpx2.Response(httpx2.codes.METHOD_NOT_ALLOWED, request=request)
+            if not isinstance(exc, httpx2.ReadTimeout):
+                self._link.doubt(cause_of(exc))
+            return self._failed(request, exchange, transport_failure(exc), exc)
+        except httpx2.RequestError as exc:
+            failure = RequestFailed(f"sent what cannot be read ({describe(exc)})", ran=True)
+            return self._failed(request, exchange, failure, exc)
+        except Exception as exc:  # noqa: BLE001 - the SDK ends the connection for whatever a login raises
+            # All of it comes before the request was let in.
+            words = str(exc) or type(exc).__name__
+            failure = RequestFailed(f"could not be logged in to: {words}", ran=False, about="login")
+            return self._failed(request, exchange, failure, exc)
+
+    async def _readable(
+        self, request: httpx2.Request, response: httpx2.Response, exchange: Exchange
+    ) -> httpx2.Response:
+        if response.status_code >= _ERROR_STATUS:
+            body = await bounded_body(response)
+            return self._refused(request, response, body, exchange)
+        content_type = response.headers.get("content-type", "").lower()
+        if content_type.startswith("application/json"):
+            await response.aread()
+            return response if exchange.request is None else _answer_in(response, request, exchange.request)
+        if content_type.startswith("text/event-stream") and isinstance(
+            response.stream, httpx2.AsyncByteStream
+        ):
+            mender = None if "content-encoding" in response.headers else Mender()
+            response.stream = _WatchedStream(response.stream, exchange, mender)
+        return response
+
+    def _refused(
+        self, request: httpx2.Request, response: httpx2.Response, body: bytes, exchange: Exchange
+    ) -> httpx2.Response:
+        answered = _is_answer(body, request)
+        session_gone = SESSION_HEADER in request.headers and (
+            response.status_code == httpx2.codes.NOT_FOUND
+            or (response.status_code == httpx2.codes.BAD_REQUEST and not answered)
+        )
+        if session_gone or not _is_error_object(body):
+            exchange.failure = http_failure(
+                response.status_code,
+                body.decode(errors="replace"),
+                retry_after=parse_retry_after(response.headers, now=time.time()),
+                session_gone=session_gone,
+            )
+        content_type = response.headers.get("content-type", "text/plain")
+        return httpx2.Response(
+            response.status_code, headers={"content-type": content_type}, content=body, request=request
+        )
+
+    def _failed(
+        self,
+        request: httpx2.Request,
+        exchange: Exchange | None,
+        failure: RequestFailed,
+        exc: Exception,
+    ) -> httpx2.Response:
+        if request.method != "POST" or exchange is None:
+            raise exc
+        exchange.failure = failure
+        error = {"code": INTERNAL_ERROR, "message": failure.cause}
+        return httpx2.Response(
+            httpx2.codes.SERVICE_UNAVAILABLE,
+            json={"jsonrpc": "2.0", "id": None, "error": error},
+            request=request,
+        )
+
+
+class _WatchedStream(httpx2.AsyncByteStream):
+    """An answer's event stream that notes when it ended before the SDK had what it waited for.
+
+    Compressed streams are not mended.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, exchange: Exchange, mender: Mender | None) -> None:
+        self._inner = inner
+        self._exchange = exchange
+        self._mender = mender
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        reason, mender = "the stream ended", self._mender
+        try:
+            async for chunk in self._inner:
+                yield chunk if mender is None else mender.feed(chunk)
+            if mender is not None:
+                yield mender.rest()
+        except httpx2.TransportError as exc:
+            reason = describe(exc)
+        self._exchange.failure = RequestFailed(f"was lost before it had answered ({reason})", ran=True)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _prepare(request: httpx2.Request, exchange: Exchange | None) -> None:
+    told = request.method == "DELETE"
+    if exchange is not None:
+        exchange.failure = None
+        request.headers.update(exchange.headers or {})
+        told = told or (exchange.notice and request.method == "POST")
+    if told:
+        request.extensions["timeout"] = httpx2.Timeout(_NOTICE_SECONDS).as_dict()
+
+
+def _answer_in(response: httpx2.Response, request: httpx2.Request, asked: RequestId) -> httpx2.Response:
+    """A response with the answer to this request, which is what its body is for, whatever else is in it."""
+    message = strict_message(response.content)
+    if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id == asked:
+        return response
+    error = ErrorData(code=PARSE_ERROR, message="the body of the response is no answer to the request")
+    found = (one for one in messages_in(response.content) if isinstance(one, JSONRPCResponse | JSONRPCError))
+    answer = next(found, JSONRPCError(jsonrpc="2.0", id=asked, error=error)).model_copy(update={"id": asked})
+    headers = {name: text for name, text in response.headers.items() if name not in _OF_THE_BODY}
+    content = answer.model_dump_json(by_alias=True, exclude_unset=True)
+    return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
+
+
+def cause_of(exc: httpx2.TransportError) -> str:
+    """A broken socket as something that the server did."""
+    if isinstance(exc, _NEVER_SENT):
+        return f"could not be reached ({describe(exc)})"
+    return f"was lost before it had answered ({describe(exc)})"
+
+
+def transport_failure(exc: httpx2.TransportError) -> RequestFailed:
+    return RequestFailed(cause_of(exc), ran=not isinstance(exc, _NEVER_SENT))
+
+
+async def bounded_body(response: httpx2.Response) -> bytes:
+    """The start of a body, and the response closed."""
+    body = b""
+    parts = response.aiter_bytes()
+    async for chunk in parts:
+        body += chunk
+        if len(body) >= _MAX_ERROR_BODY:
+            await unwind(parts)
+            break
+    await response.aclose()
+    return body[:_MAX_ERROR_BODY]
+
+
+async def unwind(parts: AsyncIterator[object]) -> None:
+    """End an iterator of a response's parts that is not read to its end, by a read that is cancelled.
+
+    The iterators are generators in generators, and closing the outer one would leave the inner ones to
+    the collector, which warns on trio.
+    """
+    with anyio.CancelScope() as scope:
+        scope.cancel("the rest of the response is not wanted")
+        with suppress(StopAsyncIteration, httpx2.HTTPError):
+            for _ in range(_MAX_UNWOUND):
+                await anext(parts)
+
+
+def _is_error_object(body: bytes) -> bool:
+    """Whether a body is an error of the protocol, which the SDK passes on."""
+    parsed = _parsed(body)
+    return isinstance(parsed, dict) and isinstance(parsed.get("error"), dict) and "id" in parsed
+
+
+def _is_answer(body: bytes, request: httpx2.Request) -> bool:
+    """Whether a body answers this very request, by its id."""
+    parsed, asked = _parsed(body), _parsed(request.content)
+    return (
+        isinstance(parsed, dict)
+        and isinstance(asked, dict)
+        and parsed.get("id") == asked.get("id") is not None
+    )
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None

@@ -1,0 +1,131 @@
+"""Owns the ending of a server's process and of everything that it started, within a stated time.
+
+Knows nothing of what the process says.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+from .pipes import Child
+
+EXIT_SECONDS = 2.0
+TERMINATE_SECONDS = 1.0
+KILL_SECONDS = 1.0
+"""How long a process may take to exit at the end of its input, after SIGTERM, and to vanish after SIGKILL.
+
+Their sum is the longest that the ending of a server takes.
+"""
+
+_POLL_SECONDS = 0.005
+_PROC = Path("/proc")
+
+
+async def end_process_tree(process: Child) -> None:
+    """Close a process's input and wait for its exit; end what is left of its tree, if need be by force.
+
+    The process has to lead a process group of its own. On Linux, processes that it started in other
+    groups are found as well. Call it under a shield: it takes at most the sum of the limits above.
+    """
+    others = list(_descendants(process.pid)) if process.exit_code is None else []
+    process.stdin.close()
+    await wait_until(lambda: process.exit_code is not None, EXIT_SECONDS)
+    if _alive(process, others):
+        _signal_tree(process, others, signal.SIGTERM)
+        await wait_until(lambda: not _alive(process, others), TERMINATE_SECONDS)
+    if _alive(process, others):
+        _signal_tree(process, others, getattr(signal, "SIGKILL", signal.SIGTERM))
+        await wait_until(lambda: not _alive(process, others), KILL_SECONDS)
+
+
+async def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait until the condition holds, at most so long.
+
+    Not `process.wait()`: with asyncio it also waits for the end of pipes that a child may have inherited.
+    """
+    with anyio.move_on_after(seconds):
+        while not condition():  # noqa: ASYNC110 - nobody tells when a process has gone
+            await anyio.sleep(_POLL_SECONDS)
+
+
+def _alive(process: Child, others: "list[_Member]") -> bool:
+    return process.exit_code is None or _group_alive(process.pid) or any(other.alive for other in others)
+
+
+def _group_alive(group: int) -> bool:
+    if sys.platform == "win32":
+        return False
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    # A signal reaches those too that have ended, and that nobody has reaped.
+    return not _PROC.is_dir() or any(
+        fields[2] == str(group) and fields[0] != "Z" for _, fields in _processes()
+    )
+
+
+def _signal_tree(process: Child, others: "list[_Member]", number: signal.Signals) -> None:
+    if sys.platform == "win32":
+        if process.exit_code is None:
+            process.kill()
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+    for other in others:
+        other.send(number)
+
+
+class _Member:
+    """A process outside the group, known by its start time as well, since ids are used again."""
+
+    __slots__ = ("_pid", "_started")
+
+    def __init__(self, pid: int, started: str) -> None:
+        self._pid = pid
+        self._started = started
+
+    @property
+    def alive(self) -> bool:
+        fields = _stat(self._pid)
+        return fields is not None and fields[19] == self._started and fields[0] != "Z"
+
+    def send(self, number: signal.Signals) -> None:
+        if self.alive:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self._pid, number)
+
+
+def _descendants(root: int) -> Iterator[_Member]:
+    """What `root` started, directly or not; nothing where there is no /proc."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for pid, fields in _processes():
+        children.setdefault(int(fields[1]), []).append((pid, fields[19]))
+    found = [root]
+    while found:
+        for pid, started in children.get(found.pop(), ()):
+            found.append(pid)
+            yield _Member(pid, started)
+
+
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    for entry in _PROC.glob("[0-9]*"):
+        fields = _stat(int(entry.name))
+        if fields is not None:
+            yield int(entry.name), fields
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of a process's /proc entry from its state on, the third of the manual page."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()

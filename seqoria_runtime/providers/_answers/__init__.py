@@ -1,0 +1,1 @@
+"""Turns the bytes of an answer into events, whatever the wire format."""

@@ -1,0 +1,1 @@
+"""Sends requests over httpx, retries them and reads the bytes of the answers."""

@@ -1,0 +1,1 @@
+"""What the requests of several wire formats have in common."""

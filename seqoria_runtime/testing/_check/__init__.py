@@ -1,0 +1,1 @@
+"""Checks an application's own toolbox."""

@@ -1,0 +1,102 @@
+"""Owns trio's virtual time: its mock clock, held while threads work, and watched for a deadlock.
+
+Knows nothing of asyncio and nothing of tests.
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakSet
+
+import trio
+import trio.testing
+
+from seqoria_runtime._execution.calls import threads
+
+from .deadlock import OnDeadlock, describe, grace
+
+_NAP = 0.001
+
+
+class ClockKeeper(trio.abc.Instrument):
+    """Keeps one run's clock: starts at 0.0, and moves only when every task waits for a deadline.
+
+    `on_deadlock` is called with a report when nothing can wake the run any more; where it is
+    `None`, the run waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self.clock = trio.testing.MockClock(autojump_threshold=0)
+        self.on_deadlock: OnDeadlock | None = None
+        self._held = False
+        self._stepped = False
+        self._idle_since: float | None = None
+        _keepers.add(self)
+
+    def before_run(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        self._limiter = trio.to_thread.current_default_thread_limiter()
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        if (call := _calling_thread(task)) is not None:
+            call.enter_loop()
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        if (call := _calling_thread(task)) is not None:
+            call.leave_loop()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._stepped = True
+        # Threads are started and reaped by tasks, so this sees each change before trio next waits.
+        held = bool(threads.busy_threads(self._token) or self._limiter.borrowed_tokens)
+        if held is not self._held:
+            self._held = held
+            self.clock.autojump_threshold = math.inf if held else 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        if self._stepped or self._held or self.on_deadlock is None or not _nothing_to_do():
+            self._stepped = False
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = time.monotonic()
+        elif time.monotonic() < self._idle_since + grace():
+            time.sleep(_NAP)
+        else:
+            tell, self.on_deadlock = self.on_deadlock, None
+            tasks = [(task.name, task.coro) for task in tasks_below(trio.lowlevel.current_root_task())]
+            self._token.run_sync_soon(tell, describe(tasks))
+
+
+_keepers: WeakSet[ClockKeeper] = WeakSet()
+
+
+def current_keeper() -> ClockKeeper | None:
+    """The keeper of the running trio loop, or `None` where it runs in real time."""
+    clock = trio.lowlevel.current_clock()
+    return next((keeper for keeper in _keepers if keeper.clock is clock), None)
+
+
+def _calling_thread(task: trio.lowlevel.Task) -> threads.ThreadCall[Any] | None:
+    call = task.context.get(threads.current_call)
+    if call is None or task.parent_nursery is None:
+        return None
+    # A worker thread's `from_thread.run` makes a system task; tasks below it only inherit the variable.
+    return call if task.parent_nursery.parent_task is trio.lowlevel.current_root_task() else None
+
+
+def _nothing_to_do() -> bool:
+    statistics = trio.lowlevel.current_statistics()
+    return (
+        statistics.seconds_to_next_deadline == math.inf
+        and not statistics.tasks_runnable
+        and not statistics.run_sync_soon_queue_size
+    )
+
+
+def tasks_below(task: trio.lowlevel.Task | None) -> Iterator[Any]:
+    for nursery in task.child_nurseries if task else ():
+        for child in nursery.child_tasks:
+            if not child.name.startswith("<"):  # trio's own
+                yield child
+            yield from tasks_below(child)

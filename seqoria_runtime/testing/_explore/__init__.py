@@ -1,0 +1,1 @@
+"""Searches the schedules and interruption points of a scenario for failures."""

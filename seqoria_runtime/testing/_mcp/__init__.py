@@ -1,0 +1,1 @@
+"""What the MCP servers of the kit are made of."""

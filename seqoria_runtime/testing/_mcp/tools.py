@@ -1,0 +1,130 @@
+"""Owns what an MCP server of the kit does when one of its tools is called: a function, or a fault.
+
+Knows nothing of messages; what comes of a call is the result of the protocol as JSON.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from inspect import isawaitable
+from typing import Any
+
+from seqoria_runtime._base.tools import ToolFailure
+from seqoria_runtime._execution.calls.threads import run_in_thread
+from seqoria_runtime.testing._tools.dag import FaultPlan
+from seqoria_runtime.toolbox import LocalToolbox
+from seqoria_runtime.toolbox._tool import FunctionTool
+
+INVALID_PARAMS = -32602
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+reporter: ContextVar[Report | None] = ContextVar("mcp_progress_reporter", default=None)
+"""Where the call that this code runs for tells of its progress, if its client wants to hear of it."""
+
+
+class ServerDeath(Exception):
+    """Raised in a tool of a `ScriptedMCPServer`: all its connections end, and it says nothing."""
+
+
+class MCPRefusal(Exception):
+    """Raised in a tool of a `ScriptedMCPServer`: the answer is an error of the protocol, not a result."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class RawResult:
+    """Returned by a tool of a `ScriptedMCPServer`: a result as the protocol has it.
+
+    `RawResult({"content": [], "structuredContent": {"n": 1}})` is one with structured content only.
+    """
+
+    value: Mapping[str, Any]
+
+
+async def report_progress(done: float, total: float | None = None, message: str | None = None) -> None:
+    """Tell how far the call is that runs this, in an asynchronous tool of a `ScriptedMCPServer`.
+
+    Does nothing where its client does not ask for progress.
+    """
+    tell = reporter.get()
+    if tell is not None:
+        await tell(done, total, message)
+
+
+class ServedTools:
+    """The tools of a toolbox as a server has them, with the faults that a plan puts in their place."""
+
+    def __init__(self, toolbox: LocalToolbox, faults: FaultPlan) -> None:
+        self.use(toolbox)
+        unknown = {name for name, _ in faults.faults} - self._tools.keys()
+        if unknown:
+            raise ValueError(f"the fault plan names a tool {min(unknown)!r} that the toolbox does not have")
+        self._faults = faults
+        self._begun: Counter[str] = Counter()
+
+    def use(self, toolbox: LocalToolbox) -> None:
+        """Have the tools of another toolbox; raises `ValueError` for one that no server could have."""
+        if not isinstance(toolbox, LocalToolbox):
+            raise TypeError(f"a server offers the tools of a LocalToolbox, not of {toolbox!r}")
+        for tool in toolbox.tools:
+            if tool.hidden:
+                raise ValueError(
+                    f"the tool {tool.name!r} has hidden parameters, which never reach a server: "
+                    f"{', '.join(parameter.name for parameter in tool.hidden)}"
+                )
+        self._tools: Mapping[str, FunctionTool] = {tool.name: tool for tool in toolbox.tools}
+
+    def definitions(self) -> list[dict[str, Any]]:
+        return [_definition(tool) for tool in self._tools.values()]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of a call; raises `MCPRefusal` and `ServerDeath`."""
+        tool = self._tools.get(name)
+        if tool is None:
+            raise MCPRefusal(INVALID_PARAMS, f"there is no tool {name!r}")
+        self._begun[name] += 1
+        try:
+            value = await self._value(tool, arguments, self._begun[name])
+            if isinstance(value, RawResult):
+                return dict(value.value)
+            return _result(value if isinstance(value, str) else tool.render(value))
+        except (MCPRefusal, ServerDeath):
+            raise
+        except ToolFailure as failure:
+            return _result(str(failure), is_error=True)
+        except Exception as exc:  # noqa: BLE001 - a server tells of any failure of a tool in its result
+            return _result(f"{type(exc).__name__}: {exc}", is_error=True)
+
+    async def _value(self, tool: FunctionTool, arguments: Mapping[str, Any], number: int) -> Any:
+        prepared = tool.validate(arguments)
+        fault = self._faults.of(tool.name, number)
+        if fault is not None:
+            default = f"{tool.name} {number}"
+            if fault.blocking:
+                return await run_in_thread(partial(fault.play_in_thread, default))
+            return await fault.play(default)
+        value = await run_in_thread(partial(tool.call, prepared)) if tool.blocking else tool.call(prepared)
+        return await value if isawaitable(value) else value
+
+
+def _definition(tool: FunctionTool) -> dict[str, Any]:
+    definition: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": {"type": "object", **tool.parameters},
+    }
+    if tool.depends_on:
+        from seqoria_runtime.mcp import DEPENDS_ON_META_KEY
+
+        definition["_meta"] = {DEPENDS_ON_META_KEY: sorted(tool.depends_on)}
+    return definition
+
+
+def _result(text: str, *, is_error: bool = False) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], **({"isError": True} if is_error else {})}

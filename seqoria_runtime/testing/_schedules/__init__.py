@@ -1,0 +1,1 @@
+"""Runs ready tasks in the order of a schedule, on each backend."""

@@ -1,0 +1,1 @@
+"""Tools that follow a script."""

@@ -1,0 +1,171 @@
+"""Owns graphs of scripted tools, and plans of faults: values that print as the programs that make them."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from seqoria_runtime._base import checks as _checks
+from seqoria_runtime.models import ToolCallRequest
+from seqoria_runtime.toolbox import LocalToolbox
+
+from .behaviours import Behaviour
+
+
+class ScriptedTool:
+    """A tool without parameters that does what its `behaviour` says.
+
+    `after` names the tools whose calls have to settle before its own, `timeout` is its own limit in
+    seconds.
+    """
+
+    __slots__ = ("after", "behaviour", "name", "timeout")
+
+    def __init__(
+        self, name: str, behaviour: Behaviour, *, after: Iterable[str] = (), timeout: float | None = None
+    ) -> None:
+        if not isinstance(behaviour, Behaviour):
+            raise TypeError(f"the behaviour of {name!r} must be one, such as sleeps(1), not {behaviour!r}")
+        self.name = name
+        self.behaviour = behaviour
+        self.after = tuple(sorted(_checks.names("after", after)))
+        self.timeout = timeout
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScriptedTool) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        after = f", after={list(self.after)}" if self.after else ""
+        timeout = f", timeout={self.timeout:g}" if self.timeout is not None else ""
+        return f"ScriptedTool({self.name!r}, {self.behaviour!r}{after}{timeout})"
+
+
+class ToolDag:
+    """Scripted tools that depend on each other; its `repr` is the program that makes it.
+
+    Despite its name it takes cycles, and dependencies on tools that are not there: the runtime has
+    answers for both.
+    """
+
+    __slots__ = ("tools",)
+
+    def __init__(self, *tools: ScriptedTool) -> None:
+        names = [tool.name for tool in tools]
+        if len(set(names)) < len(names):
+            raise ValueError(f"each tool of a graph needs a name of its own, not {names}")
+        self.tools = tools
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(tool.name for tool in self.tools)
+
+    def toolbox(self, *, order: Iterable[str] | None = None) -> LocalToolbox:
+        """The tools, registered in this `order` of names, by default that of the graph."""
+        by_name = {tool.name: tool for tool in self.tools}
+        names = self.names if order is None else tuple(order)
+        toolbox = _ScriptedToolbox(self, names)
+        for name in names:
+            tool = by_name[name]
+            toolbox.add(
+                _function(tool),
+                name=name,
+                description=f"Scripted: {tool.behaviour!r}.",
+                depends_on=tool.after,
+                timeout=tool.timeout,
+            )
+        return toolbox
+
+    def calls(self, times: int = 1) -> list[ToolCallRequest]:
+        """One call of each tool, or so many, in the order of the graph."""
+        numbers = itertools.count(1)
+        return [
+            ToolCallRequest(id=f"call-{next(numbers)}", name=name)
+            for _ in range(times)
+            for name in self.names
+        ]
+
+    def __iter__(self) -> Iterator[ScriptedTool]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolDag) and self.tools == other.tools
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"ToolDag({', '.join(map(repr, self.tools))})"
+
+
+class _ScriptedToolbox(LocalToolbox):
+    """A graph's tools; its `repr` is the program that makes it, as long as no tools were added."""
+
+    def __init__(self, dag: ToolDag, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self._dag = dag
+        self._names = names
+
+    def __repr__(self) -> str:
+        order = "" if self._names == self._dag.names else f"order={list(self._names)}"
+        return f"{self._dag!r}.toolbox({order})"
+
+
+class FaultPlan:
+    """Which calls of which tools go wrong, and how: `FaultPlan({("search", 2): hangs()})`.
+
+    Calls of a tool are counted from 1, over all batches, in the order in which they begin. The call
+    does what the plan says in place of the tool's function.
+    """
+
+    __slots__ = ("faults",)
+
+    def __init__(self, faults: Mapping[tuple[str, int], Behaviour] | None = None) -> None:
+        self.faults = dict(faults or {})
+        for (name, number), behaviour in self.faults.items():
+            _checks.positive_int(f"call number of {name}", number)
+            if not isinstance(behaviour, Behaviour):
+                raise TypeError(
+                    f"the fault of {name!r} must be a behaviour, such as hangs(), not {behaviour!r}"
+                )
+
+    def of(self, tool: str, number: int) -> Behaviour | None:
+        """What the call of this number does, or `None` where it does what it always does."""
+        return self.faults.get((tool, number))
+
+    def check_against(self, toolbox: LocalToolbox) -> None:
+        """Raise `ValueError` for a tool that is not there, or a thread where the tool has none."""
+        blocking = {tool.name: tool.blocking for tool in toolbox.tools}
+        for (name, _), behaviour in self.faults.items():
+            if name not in blocking:
+                raise ValueError(f"the fault plan names a tool {name!r} that the toolbox does not have")
+            if behaviour.blocking and not blocking[name]:
+                raise ValueError(f"the tool {name!r} is asynchronous: it has no thread to block")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FaultPlan) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"FaultPlan({self.faults!r})" if self.faults else "FaultPlan()"
+
+
+def _function(tool: ScriptedTool) -> Callable[[], Any]:
+    numbers = itertools.count(1)
+
+    def text() -> str:
+        return f"{tool.name} {next(numbers)}"
+
+    if tool.behaviour.blocking:
+        return lambda: tool.behaviour.play_in_thread(text())
+
+    async def play() -> Any:
+        return await tool.behaviour.play(text())
+
+    return play

@@ -1,0 +1,158 @@
+"""The rules of the slots: how many calls run at once, that none is left free, and what that costs in time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from .invariant import InvariantError
+from .trace import Moment, Trace, TracedBatch, TracedCall
+
+_ROUNDING = 1e-9
+
+
+class _Change(NamedTuple):
+    at: Moment
+    begins: bool
+    call: TracedCall
+
+
+def check_limit(trace: Trace) -> None:
+    """Never do more calls hold a slot than there are; threads that were abandoned hold theirs to their end.
+
+    A call that waits for one of its own nested calls has lent it its slot.
+    """
+    for at, held, call in _usage(trace):
+        if held > trace.limit:
+            raise InvariantError(
+                f"{call} started at {at.time:g} s as number {held} of the calls that hold one of "
+                f"{trace.limit} slots"
+            )
+
+
+def _usage(trace: Trace) -> Iterator[tuple[Moment, int, TracedCall]]:
+    """How many slots are held after each start and end, in time."""
+    live: dict[int, TracedCall] = {}
+    for at, begins, call in sorted(_changes(trace.calls), key=lambda change: change.at):
+        if begins:
+            live[call.number] = call
+        else:
+            live.pop(call.number, None)
+        yield at, _held(live.values()), call
+
+
+def _changes(calls: Iterable[TracedCall]) -> Iterator[_Change]:
+    for call in calls:
+        if call.entered is None or not (call.starts or call.settled):
+            continue
+        ends = call.ends[-1:]
+        if not call.starts and call.settled:
+            # It gave its slot back some time before its answer was told, in the same moment.
+            ends = (Moment(call.settled[0][0].time, 0),)
+        if not ends or ends[0] > call.entered:
+            yield _Change(call.entered, True, call)
+            yield from (_Change(end, False, call) for end in ends)
+
+
+def _held(live: Iterable[TracedCall]) -> int:
+    calls = list(live)
+    lenders = {call.parent for call in calls if call.parent is not None} & {call.number for call in calls}
+    return len(calls) - len(lenders)
+
+
+def check_prompt_start(trace: Trace) -> None:
+    """A call that waits for nothing but a slot does so only while all slots are held.
+
+    So a call starts the moment its own prerequisites are over, and no slot is ever lost.
+    """
+    held_from = _held_over_time(trace)
+    for batch in trace.batches:
+        for call in trace.of(batch.number):
+            ready = _ready_at(trace, batch, call)
+            if ready is not None and call.entered is not None:
+                _check_prompt(trace, call, ready, held_from)
+
+
+def _check_prompt(
+    trace: Trace, call: TracedCall, ready: float, held_from: Sequence[tuple[float, int]]
+) -> None:
+    assert call.entered is not None
+    for time, held in held_from:
+        if ready <= time < call.entered.time and held < trace.limit:
+            raise InvariantError(
+                f"{call} could have started at {time:g} s, when {held} of {trace.limit} slots were held, "
+                f"but started at {call.entered.time:g} s"
+            )
+
+
+def _held_over_time(trace: Trace) -> list[tuple[float, int]]:
+    """Pairs of a time and the slots held from then on, one for each time at which that changes."""
+    last: dict[float, int] = {}
+    for at, held, _ in _usage(trace):
+        last[at.time] = held
+    return list(last.items())
+
+
+def _ready_at(trace: Trace, batch: TracedBatch, call: TracedCall) -> float | None:
+    """When a call of a batch waits for nothing but a slot, if that is known."""
+    times = [batch.began.time if call.asked is None else call.asked.time]
+    for mates in trace.prerequisites(call).values():
+        for mate in mates:
+            if mate.over is None:
+                return None
+            times.append(mate.over.time)
+    return max(times)
+
+
+def check_makespan(trace: Trace) -> None:
+    """A batch that has the slots to itself is as fast as its calls allow.
+
+    It takes no less than its longest chain of calls, and no more than Graham's bound: that chain,
+    and the rest of the work divided by the slots.
+    """
+    for batch in trace.batches:
+        calls = [call for call in trace.of(batch.number) if call.entered is not None]
+        if not calls or not batch.complete or not _alone(trace, calls):
+            continue
+        began = min(call.entered.time for call in calls if call.entered is not None)
+        took = max((call.settled[0][0].time for call in calls if call.settled), default=began) - began
+        chain, work = longest_chain(trace, calls), sum(map(_occupied, calls))
+        bound = chain + (work - chain) / trace.limit
+        if took < chain * (1 - _ROUNDING):
+            raise InvariantError(f"the batch took {took:g} s, less than its longest chain of {chain:g} s")
+        if took > bound * (1 + _ROUNDING) + _ROUNDING:
+            raise InvariantError(
+                f"the batch took {took:g} s, more than Graham's bound of {bound:g} s: {work:g} s of work, "
+                f"{trace.limit} slots, a longest chain of {chain:g} s"
+            )
+
+
+def _alone(trace: Trace, calls: Sequence[TracedCall]) -> bool:
+    others = {call.number for call in trace.calls if call.entered is not None} - {
+        call.number for call in calls
+    }
+    # A thread that has not ended yet has an unknown share of the work.
+    return not others and all(call.parent is None and (call.ends or not call.starts) for call in calls)
+
+
+def _duration(call: TracedCall) -> float:
+    """The seconds for which a call keeps those that depend on it waiting."""
+    if call.entered is None or call.over is None:
+        return 0.0
+    return call.over.time - call.entered.time
+
+
+def _occupied(call: TracedCall) -> float:
+    """The seconds for which a call, or what it left behind, holds its slot."""
+    if call.entered is None:
+        return 0.0
+    ends = [*call.ends, *(moment for moment, _ in call.settled)]
+    return max((moment.time for moment in ends), default=call.entered.time) - call.entered.time
+
+
+def longest_chain(trace: Trace, calls: Sequence[TracedCall]) -> float:
+    """The seconds that the calls of a batch take if none ever waits for a slot."""
+    ends: dict[int, float] = {}
+    for call in sorted(calls, key=lambda call: (call.entered, call.number)):
+        mates = [mate for mates in trace.prerequisites(call).values() for mate in mates]
+        before = max((ends.get(mate.number, 0.0) for mate in mates), default=0.0)
+        ends[call.number] = before + _duration(call)
+    return max(ends.values(), default=0.0)

@@ -1,0 +1,1 @@
+"""Reads a function: its signature, docstring and annotations, and the schema they make."""

@@ -1,0 +1,237 @@
+"""Owns the tools that an application registers, by name.
+
+Knows nothing of clients: a catalogue reads `tools`, and a direct call resolves nothing.
+"""
+
+import copy
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import isawaitable
+from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack, overload
+
+from seqoria_runtime._base import checks as _checks
+from seqoria_runtime._base.tools import ConcurrencyCap, ToolFailure
+from seqoria_runtime._execution.calls.threads import run_in_thread
+from seqoria_runtime.models.errors import ToolExecutionError, ToolNotFoundError
+
+from ._hidden.arguments import HiddenValuesError
+from ._reading.schema import compile_signature
+from ._reading.signature import own_name_of, read
+from ._tool import FunctionTool
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ToolOptions(TypedDict, total=False):
+    """Options of a tool.
+
+    `description` is told to the model; the default is the first line of the docstring.
+    `server_populated` names the parameters and fields that the model does not see and that trusted
+    sources fill. `depends_on` names the tools whose calls in the same batch have to settle first.
+    `timeout` is the time for one call in seconds; the default leaves it to the client.
+    `max_concurrency` is how many of its calls run at once in one client, beside the client's own limit.
+    """
+
+    description: str | None
+    server_populated: Iterable[str]
+    depends_on: Iterable[str]
+    timeout: float | None
+    max_concurrency: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInfo:
+    """What a toolbox tells of a tool; `annotations` has `server_populated` and `depends_on` where set."""
+
+    name: str
+    description: str
+    inputSchema: dict[str, Any]
+    annotations: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TextContent:
+    """A piece of a direct call's result."""
+
+    text: str
+    type: str = "text"
+
+
+class LocalToolbox:
+    """Functions of the application as tools.
+
+    A result's text is cut, with a mark, at `max_result_chars` characters; `None` sets no bound.
+    """
+
+    def __init__(self, *, max_result_chars: int | None = 1_000_000) -> None:
+        if max_result_chars is not None:
+            _checks.positive_int("max_result_chars", max_result_chars)
+        self._max_result_chars = max_result_chars
+        self._tools: dict[str, FunctionTool] = {}
+
+    @property
+    def tools(self) -> tuple[FunctionTool, ...]:
+        """The tools of this moment, in the order of registration."""
+        return tuple(self._tools.values())
+
+    @overload
+    def tool(self, name: _Function, **options: Unpack[ToolOptions]) -> _Function: ...
+    @overload
+    def tool(
+        self, name: str | None = None, **options: Unpack[ToolOptions]
+    ) -> Callable[[_Function], _Function]: ...
+    def tool(self, name: Any = None, **options: Unpack[ToolOptions]) -> Any:
+        """Register the decorated function; it stays what it was. See `ToolOptions`.
+
+        Works with and without parentheses, and on a function given as its only positional argument.
+        Raises `TypeError` or `ValueError`, with the tool and the parameter named, for what cannot
+        be a tool, and then registers nothing.
+        """
+        if name is None or isinstance(name, str):
+            return partial(self.add, name=name, **options)
+        return self.add(name, **options)
+
+    def add(
+        self, function: _Function, *, name: str | None = None, **options: Unpack[ToolOptions]
+    ) -> _Function:
+        """Register a function, method, partial or callable object, as `tool` does; give it back."""
+        own = own_name_of(function) if name is None else name
+        unknown = sorted(options.keys() - ToolOptions.__annotations__.keys())
+        if unknown:
+            known = ", ".join(("name", *ToolOptions.__annotations__))
+            raise TypeError(f"Tool {own!r}: add() has no option {unknown[0]!r}; it has {known}")
+        self._register(function, own, **options)
+        return function
+
+    def _register(self, function: Callable[..., Any], name: str, **options: Unpack[ToolOptions]) -> None:
+        self._check_name(name)
+        try:
+            checked = _checked(name, **options)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Tool {name!r}: {error}") from None
+        signature = read(function, name)
+        compiled = compile_signature(signature, name, checked.server_populated)
+        self._tools[name] = FunctionTool(
+            name=name,
+            description=signature.description if checked.description is None else checked.description,
+            parameters=compiled.parameters,
+            arguments=compiled.arguments,
+            function=signature.function,
+            blocking=signature.blocking,
+            hidden=compiled.arguments.hidden,
+            depends_on=checked.depends_on,
+            timeout=checked.timeout,
+            cap=checked.cap,
+            max_result_chars=self._max_result_chars,
+        )
+
+    def _check_name(self, name: Any) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"A tool's name must be 1 to 64 letters, digits, '_' or '-', not {name!r}")
+        if name in self._tools:
+            raise ValueError(f"This toolbox has a tool {name!r} already")
+
+    def list_tools(self) -> list[ToolInfo]:
+        """Describe all tools, in copies."""
+        return [_info(tool) for tool in self.tools]
+
+    def get_tool_info(self, name: str) -> ToolInfo | None:
+        tool = self._tools.get(name)
+        return None if tool is None else _info(tool)
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        server_args: Mapping[str, Any] | None = None,
+    ) -> list[TextContent]:
+        """Call a tool with explicit values, `server_args` for its hidden parameters.
+
+        Nothing else is asked for hidden values, and no limit or timeout applies. Raises
+        `ToolNotFoundError`, `ValidationError` for arguments that do not fit, `ValueError` for names
+        on the wrong side, `TypeError` for anything but mappings, `ToolExecutionError` for hidden
+        values or a result that cannot be used, and the tool's own exception as it is. A sync function
+        runs in a worker thread, which a cancelled caller leaves to itself.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise ToolNotFoundError(f"Tool {name!r} not found in LocalToolbox")
+        ready = _prepared(tool, _mapping("arguments", arguments), _mapping("server_args", server_args))
+        value = await run_in_thread(partial(tool.call, ready)) if tool.blocking else tool.call(ready)
+        if isawaitable(value):
+            value = await value
+        try:
+            return [TextContent(tool.render(value))]
+        except ToolFailure as failure:
+            raise ToolExecutionError(str(failure), kind=failure.kind) from failure
+
+
+class _Checked(NamedTuple):
+    """The options of one tool, with all defaults filled in."""
+
+    description: str | None
+    server_populated: frozenset[str]
+    depends_on: frozenset[str]
+    timeout: float | None
+    cap: ConcurrencyCap | None
+
+
+def _checked(
+    name: str,
+    *,
+    description: str | None = None,
+    server_populated: Iterable[str] = (),
+    depends_on: Iterable[str] = (),
+    timeout: float | None = None,
+    max_concurrency: int | None = None,
+) -> _Checked:
+    if description is not None and not isinstance(description, str):
+        raise TypeError(f"'description' must be a string, not {description!r}")
+    cap = None
+    if max_concurrency is not None:
+        limit = _checks.positive_int("max_concurrency", max_concurrency)
+        cap = ConcurrencyCap(f"tool {name!r}", limit)
+    return _Checked(
+        description=description,
+        server_populated=_checks.names("server_populated", server_populated),
+        depends_on=_checks.names("depends_on", depends_on),
+        timeout=None if timeout is None else _checks.positive_seconds("timeout", timeout),
+        cap=cap,
+    )
+
+
+def _info(tool: FunctionTool) -> ToolInfo:
+    annotations: dict[str, Any] = {}
+    if tool.hidden:
+        annotations["server_populated"] = sorted(parameter.name for parameter in tool.hidden)
+    if tool.depends_on:
+        annotations["depends_on"] = sorted(tool.depends_on)
+    return ToolInfo(tool.name, tool.description, copy.deepcopy(dict(tool.parameters)), annotations)
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name!r} must be a mapping, not {type(value).__name__}")
+    return value
+
+
+def _prepared(
+    tool: FunctionTool, arguments: Mapping[str, Any], server_args: Mapping[str, Any]
+) -> dict[str, Any]:
+    hidden = {parameter.name for parameter in tool.hidden}
+    for key in server_args.keys() - hidden:
+        raise ValueError(f"Unknown server parameter: {key}")
+    for key in arguments.keys() & hidden:
+        raise ValueError(f"Cannot override server-populated param: {key}")
+    try:
+        return tool.arguments.complete(tool.arguments.check(arguments, override=False), server_args)
+    except HiddenValuesError as error:
+        names = ", ".join(sorted(error.missing))
+        text = str(error) or f"Missing server-populated parameters for {tool.name!r}: {names}"
+        raise ToolExecutionError(text, kind=error.kind) from None
