@@ -1,7 +1,7 @@
 """The client, its settings, and the parameters that it fills in."""
 
-from seqoria_runtime._execution.batches.observing import CallEvent
 from seqoria_runtime._execution.places.adaptive import AdaptiveLimit, LimitChange
+from seqoria_runtime.models import CallEvent
 
 from ._client import AsyncAIClient
 from ._settings import ClientSettings

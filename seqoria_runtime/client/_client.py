@@ -5,11 +5,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from seqoria_runtime._execution.batches.observing import CallEvent
 from seqoria_runtime._execution.places.adaptive import AdaptiveLimit
 from seqoria_runtime._execution.streams.stream import HostedStream
 from seqoria_runtime.models import (
     AssistantMessage,
+    CallEvent,
     ChatChunk,
     ToolCallOutcome,
     ToolCallRequest,

@@ -3,7 +3,6 @@
 Knows nothing of turns or calls: `AsyncAIClient` adds them.
 """
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -13,10 +12,15 @@ from anyio.lowlevel import EventLoopToken
 
 from seqoria_runtime._base.catalogue import Catalogue
 from seqoria_runtime._execution.batches.observing import guarded
-from seqoria_runtime._execution.calls.runner import ExecutionSettings, current_lease
-from seqoria_runtime._execution.places.adaptive import AdaptiveController, AdaptiveLimit, LimitChange
-from seqoria_runtime._execution.places.resizing import AdaptiveSlots
-from seqoria_runtime._execution.places.slots import Slots
+from seqoria_runtime._execution.calls.runner import running_grant
+from seqoria_runtime._execution.calls.settings import ExecutionSettings
+from seqoria_runtime._execution.places.adaptive import (
+    AdaptiveController,
+    AdaptiveLimit,
+    LimitChange,
+    LimitFollower,
+)
+from seqoria_runtime._execution.places.places import Places
 from seqoria_runtime.models.errors import ClientStateError
 
 from ._root import Root
@@ -36,7 +40,8 @@ class ClientLifecycle:
         self._tools = ToolSources(settings.toolboxes, settings.blocked_tools, lambda: self._servers.tools)
         self._session: Session | None = None
         self._entering = False
-        self._slots: tuple[EventLoopToken, Slots] | None = None
+        self._places: tuple[EventLoopToken, Places] | None = None
+        self._follower: LimitFollower | None = None
 
     async def __aenter__(self) -> Self:
         if self._session is not None or self._entering:
@@ -85,18 +90,20 @@ class ClientLifecycle:
         settings = self._settings
         # An asyncio loop's own clock is what anyio's function would look up at every call.
         clock = getattr(root.token.native_token, "time", anyio.current_time)
-        if self._slots is None or self._slots[0] != root.token:
-            self._slots = (root.token, _slots(settings.max_concurrency, clock))
-        slots = self._slots[1]
+        if self._places is None or self._places[0] != root.token:
+            limit = settings.max_concurrency
+            self._places = (root.token, Places(limit if isinstance(limit, int) else limit.min, clock))
+            if isinstance(limit, AdaptiveLimit):
+                self._follower = LimitFollower(AdaptiveController(limit, clock()), self._places[1])
         execution = ExecutionSettings(
-            slots=slots,
+            places=self._places[1],
             now=clock,
             tool_timeout=settings.tool_timeout,
             abandoned_grace=settings.abandoned_grace,
             registry=settings.registry,
             allow_override=settings.allow_override,
             listeners=(
-                *((slots.note,) if isinstance(slots, AdaptiveSlots) else ()),
+                *((self._follower.note,) if self._follower is not None else ()),
                 *(guarded(observer, settings.logger) for observer in settings.observers),
             ),
         )
@@ -122,36 +129,29 @@ class ClientLifecycle:
     def _require_session(self) -> Session:
         if self._session is None or self._session.root.closing:
             raise ClientStateError("the client is not open: use it inside 'async with client:'")
-        lease = current_lease.get()
-        if lease is not None:
-            lease.require_live()
+        grant = running_grant()
+        if grant is not None:
+            grant.require_live()
         return self._session
 
     def stats(self) -> ClientStats:
         """How many tool calls run, wait and are abandoned, by tool, and the limits. Awaits nothing."""
         limit = self._settings.max_concurrency
-        slots = self._slots[1] if self._slots is not None else None
+        least = limit if isinstance(limit, int) else limit.min
+        places = self._places[1] if self._places is not None else None
         return count(
             self._session.batches if self._session is not None else (),
             self._tools.catalogue if self._session is not None else Catalogue(),
-            slots,
-            limit=slots.total if slots is not None else limit if isinstance(limit, int) else limit.min,
+            places,
+            limit=places.slots.limit if places is not None else least,
             timeout=self._settings.tool_timeout,
         )
 
     def limit_history(self) -> tuple[LimitChange, ...]:
         """How an `AdaptiveLimit` has changed, the present limit last; empty for a limit that is fixed."""
-        slots = self._slots[1] if self._slots is not None else None
-        return slots.controller.history if isinstance(slots, AdaptiveSlots) else ()
-
-
-def _slots(limit: int | AdaptiveLimit, clock: Callable[[], float]) -> Slots:
-    if isinstance(limit, AdaptiveLimit):
-        return AdaptiveSlots(AdaptiveController(limit, clock()), clock)
-    return Slots(limit, clock)
+        return self._follower.controller.history if self._follower is not None else ()
 
 
 def _refuse_in_own_call(session: Session) -> None:
-    lease = current_lease.get()
-    if session.runs(lease):
+    if session.runs(running_grant()):
         raise ClientStateError("a tool cannot close the client that runs it")

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from seqoria_runtime._base.catalogue import Catalogue
 from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.batches.observing import new_batch
-from seqoria_runtime._execution.calls.runner import ExecutionSettings, current_lease
+from seqoria_runtime._execution.calls.runner import running_grant
 from seqoria_runtime._execution.calls.scheduler import Scheduler
-from seqoria_runtime._execution.places.slots import CallLease
+from seqoria_runtime._execution.calls.settings import ExecutionSettings
+from seqoria_runtime._execution.places.places import Grant
 from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime._execution.streams.stream import HostedStream
 from seqoria_runtime.models import (
@@ -59,19 +59,15 @@ class Session:
         self._execution = execution
         self._services = Services(providers, catalogue, execution, self.batches, Definitions())
 
-    def runs(self, lease: CallLease | None) -> bool:
-        """Whether this code is part of a tool call of this client."""
-        while lease is not None:
-            if lease.slots is self._execution.slots:
-                return True
-            lease = lease.outer
-        return False
+    def runs(self, grant: Grant | None) -> bool:
+        """Whether this call, or one that it was started by, is a tool call of this client."""
+        return grant is not None and grant.nearest(self._execution.places) is not None
 
     def turn(
         self, record: TurnRecord, options: TurnOptions, context: Mapping[str, Any]
     ) -> HostedStream[TurnEvent]:
         """A turn, as a stream that has not started."""
-        turn = Turn(self._services, record, options, context=context, caller=current_lease.get())
+        turn = Turn(self._services, record, options, context=context, caller=running_grant())
         work: HostedWork[TurnEvent] = HostedWork(
             self.root,
             turn.run,
@@ -141,9 +137,9 @@ class Session:
         execution = self._execution
         if direct:
             execution = replace(execution, registry=None, allow_override=False)
-        batch = new_batch(calls, self._catalogue(), execution)
+        batch = execution.new_batch(calls, self._catalogue())
         scheduler = Scheduler(
-            batch, execution, variables=copy_context(), context=context, caller=current_lease.get()
+            batch, execution, variables=copy_context(), context=context, caller=running_grant()
         )
         return self._run_in_caller(batch, scheduler)
 
@@ -160,13 +156,12 @@ class Session:
         self, calls: Sequence[ToolCallRequest], context: Mapping[str, Any]
     ) -> HostedStream[tuple[ToolCallRequest, ToolCallOutcome]]:
         """A batch whose outcomes are published as they come, as a stream that has not started."""
-        caller = current_lease.get()
+        caller = running_grant()
 
         async def run(work: HostedWork[tuple[ToolCallRequest, ToolCallOutcome]]) -> None:
-            batch = new_batch(
+            batch = self._execution.new_batch(
                 calls,
                 self._catalogue(),
-                self._execution,
                 on_settled=lambda request, outcome: work.channel.send_nowait((request, outcome)),
             )
             scheduler = Scheduler(
@@ -174,7 +169,7 @@ class Session:
             )
             self.batches.add(batch)
             try:
-                await scheduler.run()
+                await scheduler.run(in_this_task=True)
             finally:
                 self.batches.discard(batch)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from seqoria_runtime._base import checks as _checks
 from seqoria_runtime._base.retry_policy import RetryPolicy
-from seqoria_runtime._execution.batches.observing import CallEvent
 from seqoria_runtime._execution.calls.hidden_parameters import ParameterRegistry
 from seqoria_runtime._execution.places.adaptive import AdaptiveLimit
+from seqoria_runtime.models import CallEvent
 from seqoria_runtime.providers._protocol import AsyncBaseProvider
 from seqoria_runtime.toolbox import LocalToolbox
 

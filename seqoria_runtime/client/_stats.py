@@ -8,7 +8,7 @@ from itertools import chain
 from seqoria_runtime._base.catalogue import Catalogue
 from seqoria_runtime._base.tools import ConcurrencyCap
 from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.places.slots import Slots
+from seqoria_runtime._execution.places.places import Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,25 @@ class ClientStats:
 
 
 def count(
-    batches: Iterable[Batch], catalogue: Catalogue, slots: Slots | None, *, limit: int, timeout: float | None
+    batches: Iterable[Batch],
+    catalogue: Catalogue,
+    places: Places | None,
+    *,
+    limit: int,
+    timeout: float | None,
 ) -> ClientStats:
     live = tuple(batches)
     caps = dict.fromkeys(entry.tool.cap for entry in catalogue.entries.values())
     return ClientStats(
         running=dict(Counter(chain.from_iterable(batch.running() for batch in live))),
         waiting=dict(Counter(chain.from_iterable(batch.waiting() for batch in live))),
-        abandoned=dict(Counter(slots.abandoned if slots is not None else ())),
-        free_slots=slots.free if slots is not None else limit,
+        abandoned=dict(Counter(places.slots.abandoned if places is not None else ())),
+        free_slots=places.slots.free if places is not None else limit,
         max_concurrency=limit,
         tool_timeout=timeout,
-        caps=tuple(_cap_stats(cap, slots) for cap in caps if cap is not None),
+        caps=tuple(_cap_stats(cap, places) for cap in caps if cap is not None),
     )
 
 
-def _cap_stats(cap: ConcurrencyCap, slots: Slots | None) -> CapStats:
-    return CapStats(cap.name, cap.limit, cap.limit if slots is None else slots.caps.of(cap).free)
+def _cap_stats(cap: ConcurrencyCap, places: Places | None) -> CapStats:
+    return CapStats(cap.name, cap.limit, cap.limit if places is None else places.pool_of(cap).free)

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from seqoria_runtime._base.catalogue import Catalogue
 from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.batches.observing import new_batch
-from seqoria_runtime._execution.calls.runner import ExecutionSettings
 from seqoria_runtime._execution.calls.scheduler import Scheduler
-from seqoria_runtime._execution.places.slots import CallLease
+from seqoria_runtime._execution.calls.settings import ExecutionSettings
+from seqoria_runtime._execution.places.places import Grant
 from seqoria_runtime._execution.streams.channel import Channel
 from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models import (
@@ -92,7 +91,7 @@ class Turn:
         options: TurnOptions,
         *,
         context: Mapping[str, Any],
-        caller: CallLease | None,
+        caller: Grant | None,
     ) -> None:
         self._services = services
         self._record = record
@@ -146,10 +145,9 @@ class Turn:
         self, response: ToolCallRequestList, catalogue: Catalogue, work: HostedWork[TurnEvent]
     ) -> None:
         calls, channel = response.tool_calls, work.channel
-        batch = new_batch(
+        batch = self._services.execution.new_batch(
             calls,
             catalogue,
-            self._services.execution,
             on_settled=partial(_tell, channel) if self._options.tool_events else None,
             on_progress=partial(_tell_progress, channel) if self._options.tool_events else None,
         )
@@ -163,7 +161,7 @@ class Turn:
         )
         self._services.batches.add(batch)
         try:
-            outcomes = await scheduler.run()
+            outcomes = await scheduler.run(in_this_task=True)
         finally:
             self._services.batches.discard(batch)
         await channel.send_and_wait(self._record.complete_round(outcomes), self._record.commit_round)

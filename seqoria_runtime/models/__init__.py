@@ -1,6 +1,6 @@
 """The vocabulary: messages, events and errors. Imports neither `httpx` nor `mcp`."""
 
-from ._events import ToolCallStarted, ToolOutcome, ToolProgress
+from ._events import CallEvent, CallEventKind, ToolCallStarted, ToolOutcome, ToolProgress
 from ._messages import (
     UNNAMED_TOOL,
     AssistantMessage,
@@ -24,6 +24,8 @@ from .errors import CircuitOpenError, ToolRemoteError
 __all__ = [
     "UNNAMED_TOOL",
     "AssistantMessage",
+    "CallEvent",
+    "CallEventKind",
     "ChatChunk",
     "ChatMessage",
     "ChatMessages",

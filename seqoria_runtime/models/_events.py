@@ -1,6 +1,7 @@
 """What a turn tells its consumer beside the messages."""
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ._messages import ToolCallOutcome, ToolCallRequest
 
@@ -34,3 +35,25 @@ class ToolCallStarted:
     """
 
     name: str | None = None
+
+
+CallEventKind: TypeAlias = Literal["queued", "started", "finished", "skipped", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallEvent:
+    """Something that happened to a tool call, at `time` in seconds of the event loop's clock.
+
+    `queued`: it was asked for. `started`: it has its slot. The other three come with its `outcome` and
+    are the last one of it: `skipped` (a call that it depends on failed, or it is part of a cycle),
+    `cancelled`, and `finished` for every other end. A call that cannot run, such as one of an unknown
+    tool, finishes without having started. `batch` numbers the batches of the process; `position` is
+    the call's place in its own.
+    """
+
+    kind: CallEventKind
+    time: float
+    batch: int
+    position: int
+    request: ToolCallRequest
+    outcome: ToolCallOutcome | None = None

@@ -11,10 +11,9 @@ import anyio.to_thread
 import pytest
 
 from seqoria_runtime._base.catalogue import build_catalogue
-from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.calls.runner import ExecutionSettings
+from seqoria_runtime._execution.calls.settings import ExecutionSettings
 from seqoria_runtime._execution.calls.scheduler import Scheduler
-from seqoria_runtime._execution.places.slots import Slots
+from seqoria_runtime._execution.places.places import Places
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client.parameters import ParameterRegistry
 from seqoria_runtime.models import ToolCallOutcome
@@ -369,8 +368,8 @@ async def test_what_a_thread_came_to_just_before_its_call_was_cancelled_is_the_c
         return "came to this"
 
     async def cancelled_as_the_thread_ends() -> ToolCallOutcome:
-        batch = Batch([request("finish")], build_catalogue([lab.tools.tools]))
-        settings = ExecutionSettings(slots=Slots(1, anyio.current_time), now=anyio.current_time)
+        settings = ExecutionSettings(Places(1, anyio.current_time), now=anyio.current_time)
+        batch = settings.new_batch([request("finish")], build_catalogue([lab.tools.tools]))
         async with anyio.create_task_group() as group:
             group.start_soon(Scheduler(batch, settings, variables=copy_context(), context={}).run)
             await began.wait()
@@ -381,7 +380,7 @@ async def test_what_a_thread_came_to_just_before_its_call_was_cancelled_is_the_c
             )  # the loop must not see the end of the thread before the cancellation
             group.cancel_scope.cancel()
         await wait_for_abandoned_threads()
-        assert settings.slots.free == 1
+        assert settings.places.slots.free == 1
         return batch.outcomes_so_far()[0]
 
     for _ in range(100):

@@ -12,9 +12,9 @@ import pytest
 
 from seqoria_runtime._base.catalogue import build_catalogue
 from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.calls.runner import ExecutionSettings
+from seqoria_runtime._execution.calls.settings import ExecutionSettings
 from seqoria_runtime._execution.calls.scheduler import Scheduler
-from seqoria_runtime._execution.places.slots import Slots
+from seqoria_runtime._execution.places.places import Places
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallRequest, ToolCallResult
 from seqoria_runtime.models.errors import ClientClosedError
 from seqoria_runtime.testing import wait_for_abandoned_threads
@@ -67,20 +67,21 @@ class Run:
         self.limit = limit
         self.steps = steps
         self.deeds, self.others = Deeds(), Deeds()
-        self.slots = Slots(limit, anyio.current_time)
+        places = Places(limit, anyio.current_time)
+        self.slots = places.slots
+        self.settings = ExecutionSettings(places, now=anyio.current_time, tool_timeout=5)
         self.settled: list[tuple[int, ToolCallOutcome]] = []
-        places = {id(call): place for place, call in enumerate(batch)}
-        self.batch = Batch(
+        positions = {id(call): position for position, call in enumerate(batch)}
+        self.batch = self.settings.new_batch(
             batch,
             build_catalogue([toolbox(self.deeds).tools]),
-            on_settled=lambda call, outcome: self.settled.append((places[id(call)], outcome)),
+            on_settled=lambda call, outcome: self.settled.append((positions[id(call)], outcome)),
         )
         self.scheduler = self.scheduler_of(self.batch)
         self.returned = False
 
     def scheduler_of(self, batch: Batch) -> Scheduler:
-        settings = ExecutionSettings(slots=self.slots, now=anyio.current_time, tool_timeout=5)
-        return Scheduler(batch, settings, variables=copy_context(), context={})
+        return Scheduler(batch, self.settings, variables=copy_context(), context={})
 
     async def run(self) -> None:
         self.steps.counting = True
@@ -127,7 +128,7 @@ class Run:
         """Every slot comes back, and the next batch runs."""
         await wait_for_abandoned_threads()
         assert self.slots.free == self.limit
-        batch = Batch(
+        batch = self.settings.new_batch(
             [request("work", tag="next")] * 3, build_catalogue([recording_toolbox(self.others).tools])
         )
         outcomes = await self.scheduler_of(batch).run()
@@ -174,7 +175,7 @@ async def crash(run: Run) -> None:
 async def cancel_beside_another(run: Run) -> None:
     """The other batch gets the slots that the cancelled one gives back, and ends well."""
     calls = [request("work", tag=str(number), seconds=0.5) for number in range(6)]
-    other = Batch(calls, build_catalogue([recording_toolbox(run.others).tools]))
+    other = run.settings.new_batch(calls, build_catalogue([recording_toolbox(run.others).tools]))
     got: list[ToolCallOutcome] = []
 
     async def compete() -> None:

@@ -1,15 +1,14 @@
-"""Owns the state of one batch: its calls, how far each has come, and the outcomes so far.
+"""The state of one batch: its calls, how far each has come, and the outcomes so far.
 
-Synchronous: it decides, its scheduler does. Knows nothing of tasks, slots or time.
+Synchronous: it decides, its scheduler does. Knows nothing of tasks or time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from seqoria_runtime._base.catalogue import Catalogue
-from seqoria_runtime._base.tools import Tool, ToolFailure
-from seqoria_runtime._execution.places.caps import Cap, Caps, Permit
-from seqoria_runtime._execution.places.gate import Demand, Gate, GateOptions
+from seqoria_runtime._base.tools import ConcurrencyCap, Tool, ToolFailure
+from seqoria_runtime._execution.places.pool import Pool
 from seqoria_runtime.models import (
     ToolCallError,
     ToolCallOutcome,
@@ -25,14 +24,15 @@ from .planner import PlannedCall, Planner, SkippedCall
 class Batch:
     """The calls of one response, or of one `run_tool_calls`; calls are known by their position.
 
-    `on_settled` is told of each outcome, in the order of completion, `on_progress` of what running calls
-    report meanwhile.
+    `pool_of` finds the pool of a cap. `on_settled` is called with each outcome, in the order of completion,
+    `on_progress` with what running calls report meanwhile.
     """
 
     def __init__(
         self,
         calls: Sequence[ToolCallRequest],
         catalogue: Catalogue,
+        pool_of: Callable[[ConcurrencyCap], Pool],
         *,
         allow_override: bool = False,
         on_settled: Callable[[ToolCallRequest, ToolCallOutcome], None] | None = None,
@@ -40,19 +40,17 @@ class Batch:
     ) -> None:
         self._calls = calls
         self._catalogue = catalogue
+        self._pool_of = pool_of
         self._allow_override = allow_override
         self._on_settled = on_settled
         self.on_progress = on_progress
         self._outcomes: list[ToolCallOutcome | None] = [None] * len(calls)
         self._prepared: list[Any] = [None] * len(calls)
         self._running: dict[int, None] = {}
-        self.capped = False
-        """Whether any tool of these calls has a limit of its own."""
-        self.gate: Gate | None = None
         known: dict[str, tuple[Tool | None, PlannedCall]] = {}
         found = [known.get(call.name) or self._look_up(known, call.name) for call in calls]
         self._tools = [tool for tool, _ in found]
-        self._planner = Planner([planned for _, planned in found])
+        self.order = Planner([planned for _, planned in found])
         self.unsettled = len(calls)
         self.begun = False
         """Whether any call has been started."""
@@ -66,52 +64,32 @@ class Batch:
                 self._publish(call, refusal)
                 refused.append(call)
         if refused:
-            self._skip(self._planner.refuse(refused))
-        for call in sorted(self._planner.cyclic):
+            self._skip(self.order.refuse(refused))
+        for call in sorted(self.order.cyclic):
             if self._outcomes[call] is None:
                 self._publish(call, outcomes.cyclic(self._calls[call]))
 
-    @property
-    def ready(self) -> int:
-        """How many calls wait for nothing but a slot."""
-        return self._planner.ready
-
-    def open_gate(self, caps: Caps, options: GateOptions) -> None:
-        """Hold calls back, from now on, until the limits of their own let them run; see `Gate`."""
-        capped = ((call, tool.cap) for call, tool in enumerate(self._tools) if tool is not None)
-        states = {call: caps.of(cap) for call, cap in capped if cap is not None}
-        self.gate = Gate(self._planner, states, options)
-
-    def close_gate(self) -> None:
-        """Let no call with a limit of its own pass any more."""
-        if self.gate is not None:
-            self.gate.close()
-
     def end(self) -> None:
-        """Take note that nothing of the batch will run any more."""
-        self.close_gate()
+        """Nothing of the batch will run any more."""
 
-    def demand(self, starting: int) -> Demand:
-        """What the batch has and wants now, of which `starting` calls have a slot but have not begun."""
-        return Demand(len(self._running), starting, self.ready, self.gate)
-
-    def start(self) -> tuple[int, ToolCallRequest, Tool, Any, Permit | None] | None:
-        """Start the ready call that goes first: give its position, request, tool, arguments and permit."""
-        call = self._planner.take()
-        if call is None:
-            return None
+    def begin(self, call: int) -> tuple[ToolCallRequest, Tool, Any]:
+        """Begin a call that was taken from `order`; return its request, tool and checked arguments."""
         tool = self._tools[call]
         assert tool is not None
         self._running[call] = None
         self.begun = True
         prepared, self._prepared[call] = self._prepared[call], None
-        permit = self.gate.take(call) if self.gate is not None else None
-        return call, self._calls[call], tool, prepared, permit
+        return self._calls[call], tool, prepared
+
+    def put_back(self, call: int) -> None:
+        """Put back a call that was taken from `order`, unless it has begun."""
+        if call not in self._running:
+            self.order.put_back(call)
 
     def settle(self, call: int, outcome: ToolCallOutcome) -> None:
-        """Record a call's outcome, and skip the calls that cannot run because of it."""
+        """Record the outcome of a call, and skip the calls that cannot run because of it."""
         self.cut_short(call, outcome)
-        skipped = self._planner.settle(call, ok=type(outcome) is ToolCallResult)
+        skipped = self.order.settle(call, ok=type(outcome) is ToolCallResult)
         if skipped:
             self._skip(skipped)
 
@@ -120,18 +98,17 @@ class Batch:
         self._running.pop(call, None)
         self._publish(call, outcome)
 
-    def refuse_ready(self, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
-        """Settle every call that is ready now as the error that `refuse` makes for it."""
-        while (call := self._planner.take()) is not None:
-            permit = self.gate.take(call) if self.gate is not None else None
-            self.settle(call, refuse(self._calls[call]))
-            if permit is not None:
-                permit.cap.give_back(permit)
-
-    def refuse_held(self, cap: Cap, refuse: Callable[[ToolCallRequest], ToolCallError]) -> None:
-        """Settle every call that waits for this cap as the error that `refuse` makes for it."""
-        for call in () if self.gate is None else self.gate.give_up(cap):
-            self.settle(call, refuse(self._calls[call]))
+    def refuse_ready(
+        self, refuse: Callable[[ToolCallRequest], ToolCallError], *, pool: Pool | None = None
+    ) -> None:
+        """Settle every ready call, or every one under the cap of `pool`, as the error that `refuse` makes."""
+        groups = [group for group in self.order.ready_groups() if pool is None or pool in group]
+        for group in groups:
+            calls = []
+            while group in self.order.ready_groups():
+                calls.append(self.order.take_from(group))
+            for call in calls:
+                self.settle(call, refuse(self._calls[call]))
 
     def outcomes_so_far(self) -> list[ToolCallOutcome]:
         """One outcome per call, in the order of the calls; an unsettled call's tells how far it came."""
@@ -157,8 +134,9 @@ class Batch:
         if entry is None:
             known[name] = None, PlannedCall((name,))
         else:
-            self.capped |= entry.tool.cap is not None
-            known[name] = entry.tool, PlannedCall(entry.names, entry.tool.depends_on)
+            cap = entry.tool.cap
+            group = () if cap is None else (self._pool_of(cap),)
+            known[name] = entry.tool, PlannedCall(entry.names, entry.tool.depends_on, group)
         return known[name]
 
     def _prepare(self, call: int) -> ToolCallError | None:

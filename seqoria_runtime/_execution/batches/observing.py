@@ -4,41 +4,18 @@ Synchronous: it tells, and knows neither who listens nor what for.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import count
 from logging import Logger
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from seqoria_runtime._base.catalogue import Catalogue
-from seqoria_runtime._base.tools import Tool
-from seqoria_runtime._execution.calls.runner import ExecutionSettings
-from seqoria_runtime._execution.places.caps import Permit
-from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallRequest, ToolProgress
+from seqoria_runtime._base.tools import ConcurrencyCap, Tool
+from seqoria_runtime._execution.places.pool import Pool
+from seqoria_runtime.models import CallEvent, CallEventKind, ToolCallError, ToolCallOutcome, ToolCallRequest
 
 from .batch import Batch
 
-CallEventKind: TypeAlias = Literal["queued", "started", "finished", "skipped", "cancelled"]
-
 _batch_numbers = count(1)
-
-
-@dataclass(frozen=True, slots=True)
-class CallEvent:
-    """Something that happened to a tool call, at `time` in seconds of the event loop's clock.
-
-    `queued`: it was asked for. `started`: it has its slot. The other three come with its `outcome` and
-    are the last one of it: `skipped` (a call that it depends on failed, or it is part of a cycle),
-    `cancelled`, and `finished` for every other end. A call that cannot run, such as one of an unknown
-    tool, finishes without having started. `batch` numbers the batches of the process; `position` is
-    the call's place in its own.
-    """
-
-    kind: CallEventKind
-    time: float
-    batch: int
-    position: int
-    request: ToolCallRequest
-    outcome: ToolCallOutcome | None = None
 
 
 Listener: TypeAlias = Callable[[CallEvent], None]
@@ -51,12 +28,13 @@ class ObservedBatch(Batch):
         self,
         calls: Sequence[ToolCallRequest],
         catalogue: Catalogue,
+        pool_of: Callable[[ConcurrencyCap], Pool],
         *,
         listeners: Iterable[Listener],
         now: Callable[[], float],
         **options: Any,
     ) -> None:
-        super().__init__(calls, catalogue, **options)
+        super().__init__(calls, catalogue, pool_of, **options)
         self._number = next(_batch_numbers)
         self._requests = calls
         self._listeners = tuple(listeners)
@@ -68,17 +46,10 @@ class ObservedBatch(Batch):
             self._tell("queued", call)
         super().settle_refused()
 
-    def start(self) -> tuple[int, ToolCallRequest, Tool, Any, Permit | None] | None:
-        started = super().start()
-        if started is not None:
-            call, *_, permit = started
-            try:
-                self._tell("started", call)
-            except BaseException:
-                if permit is not None:
-                    permit.cap.give_back(permit)
-                raise
-        return started
+    def begin(self, call: int) -> tuple[ToolCallRequest, Tool, Any]:
+        begun = super().begin(call)
+        self._tell("started", call)
+        return begun
 
     def end(self) -> None:
         super().end()
@@ -98,34 +69,6 @@ class ObservedBatch(Batch):
         event = CallEvent(kind, self._now(), self._number, call, self._requests[call], outcome)
         for listener in self._listeners:
             listener(event)
-
-
-def new_batch(
-    calls: Sequence[ToolCallRequest],
-    catalogue: Catalogue,
-    settings: ExecutionSettings,
-    *,
-    on_settled: Callable[[ToolCallRequest, ToolCallOutcome], None] | None = None,
-    on_progress: Callable[[ToolProgress], None] | None = None,
-) -> Batch:
-    """A batch, observed where somebody listens."""
-    if not settings.listeners:
-        return Batch(
-            calls,
-            catalogue,
-            allow_override=settings.allow_override,
-            on_settled=on_settled,
-            on_progress=on_progress,
-        )
-    return ObservedBatch(
-        calls,
-        catalogue,
-        listeners=settings.listeners,
-        now=settings.now,
-        allow_override=settings.allow_override,
-        on_settled=on_settled,
-        on_progress=on_progress,
-    )
 
 
 def guarded(observer: Callable[[CallEvent], object], logger: Logger) -> Listener:

@@ -1,23 +1,26 @@
-"""Owns the order of one batch: which call may start, and which is skipped, as a pure state machine.
+"""The order of one batch as a pure state machine: which call may start, and which is skipped.
 
-Knows names and positions only: nothing of tools, slots, tasks or time.
+Knows names, positions and groups only: nothing of tools, tasks or time.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
+
+from seqoria_runtime._execution.places.places import Group
 
 
 class PlannedCall(NamedTuple):
     """A call as the planner sees it.
 
     `names` are those by which other calls may depend on it (its alias and the tool's own name),
-    `depends_on` the names that it waits for.
+    `depends_on` the names that it waits for. Calls of one `group` need the same places.
     """
 
     names: tuple[str, ...]
     depends_on: frozenset[str] = frozenset()
+    group: Group = ()
 
 
 class SkippedCall(NamedTuple):
@@ -51,74 +54,81 @@ class Planner:
     A call is ready once all requested calls of every name that it depends on have settled and
     at least one call of each of these names has succeeded. A name that was not requested is not
     waited for. Calls on or behind a cycle are never ready: `cyclic` lists them, settled from the start.
-    `ready` counts the calls that `take` would give; a gate may hold some of them back.
+    `ready` counts the calls that can be taken. Of these the one with the longest chain of dependents behind
+    it goes first, ties in the order of position.
     """
 
     def __init__(self, calls: Sequence[PlannedCall]) -> None:
         self._state = bytearray(len(calls))
-        self._order: deque[int] | None = None
-        self._heap: list[tuple[int, int]] = []
+        self._group_of = [call.group for call in calls]
+        self._heaps: dict[Group, list[tuple[int, int]]] = {group: [] for group in self._group_of}
+        self._queue: deque[int] | None = None  # in place of the heap where no call depends on another
         self._feeds: dict[int, list[_Prerequisite]] = {}
         self._waits: dict[int, list[_Prerequisite]] = {}
         self._blockers: dict[int, int] = {}
         self._height: list[int] = []
-        self._admit: Callable[[int], bool] | None = None
         self.ready = 0
         self.cyclic: frozenset[int] = frozenset()
         if any(call.depends_on for call in calls):
             self._link(calls)
-        if not self._waits:
+        if self._waits:
+            self._rank(len(calls))
+        elif len(self._heaps) == 1:
             self._state = bytearray((_READY,)) * len(calls)
-            self._order = deque(range(len(calls)))
+            self._queue = deque(range(len(calls)))
             self.ready = len(calls)
             return
-        self._rank(len(calls))
+        else:
+            self._height = [0] * len(calls)
         for call in range(len(calls)):
             if call not in self._waits:
                 self._release(call)
 
-    def take(self) -> int | None:
-        """Give the ready call that goes first, or `None` where none is ready.
+    @property
+    def groups(self) -> int:
+        """How many groups the calls form."""
+        return len(self._heaps)
 
-        That is the one with the longest chain of dependents behind it, ties in order of position.
-        """
-        while self.ready:
-            call = self._order.popleft() if self._order is not None else heappop(self._heap)[1]
+    def ready_groups(self) -> list[Group]:
+        """The groups that have a ready call."""
+        if self._queue is not None:
+            return list(self._heaps) if self.ready else []
+        for heap in self._heaps.values():
+            while heap and self._state[heap[0][1]] != _READY:
+                heappop(heap)
+        return [group for group, heap in self._heaps.items() if heap]
+
+    def first_group(self, full: Sequence[Group]) -> Group | None:
+        """The group of the ready call that goes first, leaving out the groups in `full`."""
+        if not self.ready:
+            return None
+        if len(self._heaps) == 1:
+            return None if full else self._group_of[0]
+        groups = [group for group in self.ready_groups() if group not in full]
+        return min(groups, key=lambda group: self._heaps[group][0], default=None)
+
+    def take_from(self, group: Group) -> int:
+        """Take the ready call of this group that goes first; return its position. There has to be one."""
+        while True:
+            call = self._queue.popleft() if self._queue is not None else heappop(self._heaps[group])[1]
             if self._state[call] == _READY:
                 self._state[call] = _TAKEN
                 self.ready -= 1
                 return call
-        return None
 
-    def hold_back(self, admit: Callable[[int], bool]) -> None:
-        """From now on, let a call that becomes ready, or is so already, pass only if `admit` says so.
+    def take(self) -> int | None:
+        """Take the ready call that goes first of all; `None` where none is ready."""
+        group = self.first_group(())
+        return None if group is None else self.take_from(group)
 
-        It is asked in the order in which `take` would give the calls.
-        """
-        calls = []
-        while (call := self.take()) is not None:
-            calls.append(call)
-        self._admit = admit
-        if self._order is not None:
-            self._order = None
-            self._height = [0] * len(self._state)
-        for call in calls:
+    def put_back(self, call: int) -> None:
+        """Make a call ready again that was taken and has not begun."""
+        if self._queue is not None:
+            self._state[call] = _READY
+            self.ready += 1
+            self._queue.appendleft(call)
+        else:
             self._release(call)
-
-    def hold(self, call: int) -> None:
-        """Take back a call that is ready; it waits for `let_through`."""
-        self._state[call] = _BLOCKED
-        self.ready -= 1
-
-    def let_through(self, call: int) -> None:
-        """Make a call ready that was held back."""
-        self._state[call] = _READY
-        self.ready += 1
-        heappush(self._heap, (-self._height[call], call))
-
-    def rank(self, call: int) -> tuple[int, int]:
-        """Where a call stands in the order, while calls are held back; the smaller one goes first."""
-        return -self._height[call], call
 
     def settle(self, call: int, *, ok: bool) -> Sequence[SkippedCall]:
         """Record how a call ended; give the calls that are skipped because of it, in order.
@@ -223,16 +233,9 @@ class Planner:
         return order
 
     def _release(self, call: int) -> None:
-        if self._admit is not None:
-            if self._admit(call):
-                self.let_through(call)
-            return
         self._state[call] = _READY
         self.ready += 1
-        if self._order is not None:
-            self._order.append(call)
-        else:
-            heappush(self._heap, (-self._height[call], call))
+        heappush(self._heaps[self._group_of[call]], (-self._height[call], call))
 
     def _mark_settled(self, call: int) -> None:
         if self._state[call] == _READY:

@@ -1,11 +1,11 @@
-"""Owns the running of one batch: workers that hold a slot and run what is ready, in one task group.
+"""Runs one batch: workers, each of which runs calls one after another in places that it holds.
 
-The rules of order are the planner's, those of capacity the slots', those of one call the
-executor's. A call that waits costs an entry in a list, not a task: a worker is started only when a
-call suspends while another one is ready and a slot is free.
+The rules of order are the planner's, those of admission the places', those of one call the runner's. A call
+that waits costs an entry in a list, not a task: a worker is started only for a call that has its places.
 """
 
 import math
+import sys
 from collections.abc import Mapping
 from contextvars import Context
 from typing import Any
@@ -22,24 +22,38 @@ from anyio import (
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
+from seqoria_runtime._execution.batches import outcomes
 from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.places import circles
-from seqoria_runtime._execution.places.gate import Demand, GateOptions
-from seqoria_runtime._execution.places.slots import CallLease, Lane, Slot
+from seqoria_runtime._execution.places.places import Grant, Ticket, launch
+from seqoria_runtime._execution.places.pool import Pool
 from seqoria_runtime.models import ToolCallOutcome
 from seqoria_runtime.models.errors import CallEndedError
 
-from . import patience
 from .driver import absorb_native_cancellation
-from .runner import CallRunner, ExecutionSettings
-from .worker import CALLS_PER_CHECKPOINT, Worker
+from .runner import CallRunner
+from .settings import ExecutionSettings
+from .verdict import Ended
+
+_CALLS_PER_CHECKPOINT = 64
+
+
+class _Worker:
+    """A task of the batch, and the call that it has places for: one that runs, or is about to."""
+
+    __slots__ = ("calls_left", "grant", "task")
+
+    def __init__(self, grant: Grant | None, task: TaskInfo) -> None:
+        self.grant = grant
+        self.task = task
+        self.calls_left = _CALLS_PER_CHECKPOINT
+        """How many calls may yet end without suspending before other tasks have been left out for long."""
 
 
 class Scheduler:
     """Runs one batch, once.
 
-    `variables` are the context variables of which each call gets a copy, `context` the trusted
-    values of the request, `caller` the call by which this batch was started, if any.
+    Each call gets a copy of the context variables in `variables`. `context` holds the trusted values of the
+    request, `caller` is the call that started this batch, if any.
     """
 
     def __init__(
@@ -49,47 +63,44 @@ class Scheduler:
         *,
         variables: Context,
         context: Mapping[str, Any],
-        caller: CallLease | None = None,
+        caller: Grant | None = None,
     ) -> None:
         self._batch = batch
         self._settings = settings
+        self._places = settings.places
         self._variables = variables
         self._context = context
         self._caller = caller
-        self._lender = circles.nearest(caller, settings.slots)
-        self._lane = Lane(settings.slots, self, self._lender)
+        self._ticket: Ticket | None = None
         self._group: TaskGroup | None = None
-        self._scope: CancelScope | None = None
+        self._launched: dict[Grant, None] = {}
+        self._workers = 0
+        self._watching = False
         self._news: Event | None = None
         self._stop: BaseException | None = None
-        self._over = False
         self._cancelled = False
-        self._starting = 0
 
-    async def run(self) -> list[ToolCallOutcome]:
-        """Run all calls in the caller's task and in a task group of it; give one outcome per call, in order.
+    async def run(self, *, in_this_task: bool = False) -> list[ToolCallOutcome]:
+        """Run all calls in tasks of a group of this task; return one outcome per call, in their order.
 
-        Raises bare, once every call has ended, a `KeyboardInterrupt` or `SystemExit` that a call
-        raised, or the error given to `stop`. A cancelled caller finds every call ended as well; the
-        batch then tells how far each one came.
+        With `in_this_task`, which is for tasks of the runtime itself, calls run in this one too. Raises bare,
+        once every call has ended, a `KeyboardInterrupt` or `SystemExit` that a call raised, or the error
+        passed to `stop`. A cancelled caller finds every call ended as well; the batch then tells how far
+        each one came.
         """
         try:
             # Not `checkpoint_if_cancelled`, which never returns in a task that anyio runs for a worker
             # thread whose own scope was cancelled and left.
-            task = get_current_task()
-            if task.has_pending_cancellation():
+            if get_current_task().has_pending_cancellation():
                 await checkpoint()
             if self._caller is not None:
                 self._caller.require_live()
             self._batch.settle_refused()
-            if self._batch.capped:
-                self._open_gate()
-            if self._batch.unsettled == 0:
+            if self._batch.unsettled:
+                await self._run_in_group(in_this_task=in_this_task)
+            else:
                 await checkpoint()
-            elif self._batch.unsettled > 1 or not await self._run_alone(task):
-                await self._run_in_group(task)
         finally:
-            self._lane.close()
             self._batch.end()
             if isinstance(self._stop, (KeyboardInterrupt, SystemExit)):
                 raise self._stop
@@ -102,118 +113,90 @@ class Scheduler:
         if self._stop is None:
             self._stop = error
             self._start_no_more()
-            if self._scope is not None:
-                self._scope.cancel()
+            if self._group is not None:
+                self._group.cancel_scope.cancel()
 
-    def demand(self) -> Demand:
-        return self._batch.demand(self._starting)
+    def launch(self, grant: Grant) -> None:
+        """Start a worker for a call that has its places."""
+        assert self._group is not None
+        self._launched[grant] = None
+        self._group.start_soon(self._work_in_group, grant)
 
-    def slot_offered(self, slot: Slot) -> bool:
-        if self._group is None or self._over or self._batch.ready <= self._starting:
-            return False
-        self._start_worker(self._group, slot)
-        if self._batch.ready > self._starting:
-            self._lane.wait()
-        return True
-
-    def slots_stuck(self) -> None:
-        self._tell_news()
-
-    def lease_ended(self, error: CallEndedError) -> None:
-        self.stop(error)
-
-    async def _run_alone(self, task: TaskInfo) -> bool:
-        """Run a single call in the caller's task, without a task group, if a slot is free now."""
-        slot = self._lane.acquire_nowait() if self._batch.ready and self._stop is None else None
-        if slot is None:
-            return False
-        await self._work(Worker(slot, task))
-        return True
-
-    async def _run_in_group(self, task: TaskInfo) -> None:
-        async with anyio.create_task_group() as group:
-            self._group = group
-            self._scope = group.cancel_scope
-            if self._stop is not None:
-                group.cancel_scope.cancel()
-            try:
-                slot = self._lane.acquire_nowait() if self._batch.ready else None
-                if slot is not None:
-                    await self._work(Worker(slot, task))
-                self._expand()
-                while self._batch.unsettled and self._stop is None:
-                    await self._wait_for_news()
-            finally:
-                # trio takes no new task from here on, though this task has still to be told that all ended.
-                self._start_no_more()
-
-    async def _wait_for_news(self) -> None:
-        """Wait until all has settled or been stopped, or calls have waited too long for abandoned threads."""
-        self._resolve_circles()
-        stuck = patience.stuck(self._batch, self._settings)
-        self._news = Event()
-        if stuck is None:
-            await self._news.wait()
-            return
-        deadline = stuck.since + self._settings.abandoned_grace
-        with CancelScope(deadline=deadline):
-            await self._news.wait()
-        if self._settings.now() >= deadline:
-            patience.lose(stuck, self._batch, self._settings)
-
-    def _tell_news(self) -> None:
+    def places_stuck(self) -> None:
+        """Have the batch look how long its calls have waited for abandoned threads."""
         if self._news is not None:
             self._news.set()
+        elif self._group is not None and not self._watching and self._stop is None:
+            self._watching = True
+            self._group.start_soon(self._watch)
 
-    def _open_gate(self) -> None:
-        options = GateOptions(
-            caller=self._lender,
-            lenders=tuple(circles.permits_of(self._lender, self._settings.slots)),
-            starting=lambda: self._starting,
-            on_ready=self._expand,
-            on_stuck=self.slots_stuck,
-        )
-        self._batch.open_gate(self._settings.slots.caps, options)
+    def caller_ended(self, error: CallEndedError) -> None:
+        """The call that started this batch has ended, and so has the batch."""
+        self.stop(error)
 
-    def _resolve_circles(self) -> None:
-        if self._lender is not None:
-            circles.resolve(self._settings.slots)
+    async def _run_in_group(self, *, in_this_task: bool) -> None:
+        ticket = self._ticket = Ticket(self._places, self, self._batch.order, self._caller)
+        resumed = Event()
+        may_go_on = True
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                if self._stop is not None:
+                    group.cancel_scope.cancel()
+                # Places are handed out in tasks of the batch, whose stacks are short: a RecursionError near
+                # the limit of the caller's own stack would lose some.
+                if in_this_task:
+                    await self._work(_Worker(None, get_current_task()))
+                    await self._watch_if_last()
+                else:
+                    group.start_soon(self._work_in_group, None)
+        finally:
+            self._start_no_more()
+            # On asyncio a task that is cancelled before its first step never runs at all.
+            for grant in tuple(self._launched):
+                launch(self._places.over(grant))
+            may_go_on = self._places.leave(ticket, resumed.set)
+            if not may_go_on and (sys.exc_info()[0] is not None or self._stop is not None):
+                self._go_on_regardless(ticket)
+                may_go_on = True
+        if not may_go_on:
+            await self._wait_to_go_on(ticket, resumed)
 
-    def _expand(self) -> None:
-        """Start a worker for each ready call that gets a slot, and ask for a slot for the others."""
-        if self._group is None or self._over:
-            return
-        while self._batch.ready > self._starting:
-            slot = self._lane.acquire_nowait()
-            if slot is None:
-                self._lane.wait()
-                return
-            self._start_worker(self._group, slot)
+    async def _wait_to_go_on(self, ticket: Ticket, resumed: Event) -> None:
+        """Wait until the call that started this batch has the places back that it has lent."""
+        launch(self._places.assign())
+        try:
+            await resumed.wait()
+        except BaseException:
+            self._go_on_regardless(ticket)
+            raise
+
+    def _go_on_regardless(self, ticket: Ticket) -> None:
+        if ticket.caller is not None:
+            self._places.go_on_regardless(ticket.caller)
 
     def _start_no_more(self) -> None:
-        self._over = True
-        self._lane.stop_waiting()
-        self._batch.close_gate()
+        if self._ticket is not None and not self._ticket.closed:
+            launch(self._places.close(self._ticket))
 
-    def _start_worker(self, group: TaskGroup, slot: Slot) -> None:
-        self._starting += 1
-        group.start_soon(self._work_in_group, slot)
-
-    async def _work_in_group(self, slot: Slot) -> None:
-        """Work as a task of the group; a native cancellation of this task alone retires just this worker."""
-        self._starting -= 1
+    async def _work_in_group(self, grant: Grant | None) -> None:
+        """Work in a task started for this; a native cancel of that task alone retires just this worker."""
+        if grant is not None:
+            del self._launched[grant]
         try:
-            await self._work(Worker(slot, get_current_task(), new_task=True))
+            await self._work(_Worker(grant, get_current_task()))
         except get_cancelled_exc_class():
             if self._cancelled:
                 raise
+        await self._watch_if_last()
 
-    async def _work(self, worker: Worker) -> None:
-        """Run ready calls one after another while the slot may be kept; give it up on any way out."""
+    async def _work(self, worker: _Worker) -> None:
+        """Run calls while there are places for them; give up the places on any way out."""
+        self._workers += 1
         try:
-            if worker.new_task and worker.task.has_pending_cancellation():
-                await checkpoint()
-            await self._run_ready(worker)
+            await self._run_calls(worker)
+        except (KeyboardInterrupt, SystemExit) as exc:
+            self.stop(exc)
         except BaseException:
             # A worker that is started in a cancelled group ends at once, and would start the next one.
             if not self._cancelled and current_effective_deadline() == -math.inf:
@@ -221,47 +204,66 @@ class Scheduler:
                 self._start_no_more()
             raise
         finally:
-            if worker.slot is not None:
-                self._lane.release(worker.slot)
-            if not self._batch.ready:
-                self._lane.stop_waiting()
-            self._expand()
-            if not self._batch.unsettled:
-                self._tell_news()
-            self._resolve_circles()
+            self._workers -= 1
+            if worker.grant is not None:
+                self._batch.put_back(worker.grant.call)
+                launch(self._places.over(worker.grant))
+            if not self._batch.unsettled and self._news is not None:
+                self._news.set()
 
-    async def _run_ready(self, worker: Worker) -> None:
+    async def _watch_if_last(self) -> None:
+        """Keep the group open for calls that wait for places, if nobody else does."""
+        if not self._workers and not self._launched and not self._watching:
+            self._watching = True
+            await self._watch()
+
+    def _continue_with(self, worker: _Worker, starts: list[Grant]) -> None:
+        """Let the worker go on with a start of this batch, if there is one, and launch all others."""
+        worker.grant = None
+        for grant in starts:
+            if worker.grant is None and grant.ticket is self._ticket:
+                worker.grant = grant
+            else:
+                grant.ticket.batch.launch(grant)
+
+    async def _run_calls(self, worker: _Worker) -> None:
+        if worker.task.has_pending_cancellation():
+            await checkpoint()
+        ticket = self._ticket
+        if worker.grant is None and ticket is not None and self._stop is None:
+            self._continue_with(worker, self._places.enter(ticket))
+        if not self._goes_on(worker):
+            return
         runner = CallRunner(
             self._settings,
             variables=self._variables,
             context=self._context,
-            caller=self._caller,
-            on_suspend=self._expand,
+            on_suspend=self._note_suspended,
             on_progress=self._batch.on_progress,
         )
-        while worker.slot is not None and self._batch.ready and self._stop is None:
+        while self._goes_on(worker):
             with CancelScope() as scope:
-                if self._group is None:
-                    self._scope = scope
                 await self._run_under(scope, worker, runner)
             if not worker.calls_left:
-                worker.calls_left = CALLS_PER_CHECKPOINT
+                worker.calls_left = _CALLS_PER_CHECKPOINT
                 await checkpoint()
 
-    async def _run_under(self, scope: CancelScope, worker: Worker, runner: CallRunner) -> None:
-        """Run calls until the scope's deadline has struck, the slot is gone or a checkpoint is due."""
-        while worker.slot is not None and self._stop is None:
-            started = self._batch.start()
-            if started is None:
-                return
-            call, request, tool, prepared, worker.slot.permit = started
-            outcome = await runner.run(request, tool, prepared, worker.slot, scope)
-            self._settle(call, outcome, worker, runner)
-            if runner.disturbed and self._look_after(runner):
+    def _goes_on(self, worker: _Worker) -> bool:
+        return worker.grant is not None and self._stop is None
+
+    async def _run_under(self, scope: CancelScope, worker: _Worker, runner: CallRunner) -> None:
+        """Run calls until the scope's deadline has struck, none has places or a checkpoint is due."""
+        while (grant := worker.grant) is not None and self._stop is None:
+            request, tool, prepared = self._batch.begin(grant.call)
+            ended = await runner.run(request, tool, prepared, grant, scope)
+            self._settle(worker, grant, ended)
+            if ended.interruption is not None:
+                raise ended.interruption
+            if ended.cancelled_own_task:
                 await absorb_native_cancellation()
-            if runner.suspended:
-                worker.calls_left = CALLS_PER_CHECKPOINT
-                if self._batch.ready and worker.task.has_pending_cancellation():
+            if ended.suspended:
+                worker.calls_left = _CALLS_PER_CHECKPOINT
+                if worker.grant is not None and worker.task.has_pending_cancellation():
                     await checkpoint()
                 if scope.cancel_called:
                     return
@@ -270,30 +272,61 @@ class Scheduler:
                 if not worker.calls_left:
                     return
 
-    def _settle(self, call: int, outcome: ToolCallOutcome, worker: Worker, runner: CallRunner) -> None:
-        """Record what a call came to, and pass its slot on if that is another batch's now."""
-        if not runner.slot_kept:
-            worker.slot = None
-        if runner.cut_short:
+    def _settle(self, worker: _Worker, grant: Grant, ended: Ended) -> None:
+        """Record how a call ended, give up its places, and have the worker go on with the next call."""
+        if ended.cut_short:
             # What depends on it is not skipped for its failure: it never began.
-            self._batch.cut_short(call, outcome)
+            self._batch.cut_short(grant.call, ended.outcome)
         else:
-            self._batch.settle(call, outcome)
-        slot = worker.slot
-        if slot is None:
-            return
-        if slot.permit is not None:
-            self._starting += 1  # the worker will itself take a call that may start now
-            slot.end_permit()
-            self._starting -= 1
-        if self._batch.ready and not self._over and not self._lane.keep(slot):
-            self._lane.pass_on(slot)
-            worker.slot = None
+            self._batch.settle(grant.call, ended.outcome)
+        if ended.crash is not None:
+            self.stop(ended.crash)
+        starts = self._places.over(grant, thread_runs=ended.thread_runs)
+        if ended.interruption is None:
+            self._continue_with(worker, starts)
+        else:
+            worker.grant = None  # this worker is to end
+            launch(starts)
 
-    def _look_after(self, runner: CallRunner) -> bool:
-        """Raise the cancellation that was real; give whether one that was not may still be on its way."""
-        if runner.crash is not None:
-            self.stop(runner.crash)
-        if runner.interruption is not None:
-            raise runner.interruption
-        return runner.self_cancelled
+    def _note_suspended(self) -> None:
+        ticket = self._ticket
+        if ticket is not None and not ticket.eager:
+            launch(self._places.take_all(ticket))
+
+    async def _watch(self) -> None:
+        """Wait until all has settled or been stopped; answer calls that waited too long for threads."""
+        while self._batch.unsettled and self._stop is None:
+            stuck = self._stuck()
+            self._news = Event()
+            if stuck is None:
+                await self._news.wait()
+                continue
+            since, pool = stuck
+            deadline = since + self._settings.abandoned_grace
+            with CancelScope(deadline=deadline):
+                await self._news.wait()
+            if self._settings.now() >= deadline and self._stuck() == stuck:
+                self._refuse_waiting(pool)
+        self._watching, self._news = False, None
+
+    def _stuck(self) -> tuple[float, Pool] | None:
+        """Of the pools that ready calls wait for, the one that is stuck for the longest, and since when."""
+        stuck = [
+            (pool.stuck_since, pool)
+            for group in self._batch.order.ready_groups()
+            for pool in (self._places.slots, *group)
+            if pool.stuck_since is not None
+        ]
+        return min(stuck, key=lambda found: found[0], default=None)
+
+    def _refuse_waiting(self, pool: Pool) -> None:
+        grace, holders = self._settings.abandoned_grace, pool.abandoned
+        if pool is self._places.slots:
+            self._batch.refuse_ready(lambda request: outcomes.unavailable(request, grace, holders))
+        else:
+            limit = pool.limit
+            self._batch.refuse_ready(
+                lambda request: outcomes.unavailable(request, grace, holders, limit=limit), pool=pool
+            )
+        if self._ticket is not None:
+            launch(self._places.more(self._ticket))

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from seqoria_runtime._base import checks as _checks
+from seqoria_runtime.models import CallEvent, ToolCallError, ToolCallResult
+
+from .places import Places, launch
 
 _SMOOTHING = 0.5
 _BACKOFF = 0.9
@@ -18,6 +21,7 @@ _PROBE_SHARE = 0.5
 _HISTORY = 10_000
 _IN_USE = 0.75
 _CALLS_A_SLOT = 5
+_OVERLOAD = frozenset({"timed_out", "unavailable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +177,30 @@ class AdaptiveController:
     def _target(self, *, probe: bool) -> int:
         limit = math.floor(self._estimate + 1e-9)
         return max(self._options.min, math.ceil(limit * _PROBE_SHARE)) if probe else limit
+
+
+class LimitFollower:
+    """Sets the number of slots of a client to what a controller makes of the calls that run in them."""
+
+    def __init__(self, controller: AdaptiveController, places: Places) -> None:
+        self.controller = controller
+        self._places = places
+        self._started: dict[tuple[int, int], tuple[float, int]] = {}
+
+    def note(self, event: CallEvent) -> None:
+        """Take the start or the end of a call into account."""
+        call = event.batch, event.position
+        if event.kind == "started":
+            self._started[call] = event.time, self._places.slots.in_use
+            return
+        started = self._started.pop(call, None)
+        outcome = event.outcome
+        # A call of a tool that calls others includes their waiting for slots, which says nothing of the load.
+        if started is None or outcome is None or event.request.name in self._places.calling_tools:
+            return
+        overload = isinstance(outcome, ToolCallError) and outcome.kind in _OVERLOAD
+        if overload or isinstance(outcome, ToolCallResult):
+            time, in_flight = started
+            sample = Sample(event.request.name, time, event.time, in_flight, overload)
+            if self.controller.add(sample):
+                launch(self._places.resize(self.controller.limit))
