@@ -61,7 +61,7 @@ class Session:
 
     def runs(self, grant: Grant | None) -> bool:
         """Whether this call, or one that it was started by, is a tool call of this client."""
-        return grant is not None and grant.nearest(self._execution.places) is not None
+        return grant is not None and grant.nearest(self._execution.places.slots) is not None
 
     def turn(
         self, record: TurnRecord, options: TurnOptions, context: Mapping[str, Any]

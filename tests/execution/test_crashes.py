@@ -649,7 +649,8 @@ def test_the_end_of_the_loop_ends_a_batch_that_nobody_waits_for(limit: int) -> N
         try:
             await anyio.sleep_forever()
         finally:
-            await asyncio.shield(asyncio.sleep(0))
+            with anyio.CancelScope(shield=True):
+                await asyncio.sleep(0)
             cleaned.append("clean")
 
     async def whole() -> None:

@@ -6,6 +6,7 @@ that waits costs an entry in a list, not a task: a worker is started only for a 
 
 import math
 import sys
+from collections import deque
 from collections.abc import Mapping
 from contextvars import Context
 from typing import Any
@@ -73,7 +74,7 @@ class Scheduler:
         self._caller = caller
         self._ticket: Ticket | None = None
         self._group: TaskGroup | None = None
-        self._launched: dict[Grant, None] = {}
+        self._launched: deque[Grant] = deque()
         self._workers = 0
         self._watching = False
         self._news: Event | None = None
@@ -119,8 +120,8 @@ class Scheduler:
     def launch(self, grant: Grant) -> None:
         """Start a worker for a call that has its places."""
         assert self._group is not None
-        self._launched[grant] = None
-        self._group.start_soon(self._work_in_group, grant)
+        self._launched.append(grant)
+        self._group.start_soon(self._work_in_group)
 
     def places_stuck(self) -> None:
         """Have the batch look how long its calls have waited for abandoned threads."""
@@ -135,7 +136,7 @@ class Scheduler:
         self.stop(error)
 
     async def _run_in_group(self, *, in_this_task: bool) -> None:
-        ticket = self._ticket = Ticket(self._places, self, self._batch.order, self._caller)
+        ticket = self._ticket = Ticket(self._places.slots, self, self._batch.order, self._caller)
         resumed = Event()
         may_go_on = True
         try:
@@ -149,12 +150,12 @@ class Scheduler:
                     await self._work(_Worker(None, get_current_task()))
                     await self._watch_if_last()
                 else:
-                    group.start_soon(self._work_in_group, None)
+                    group.start_soon(self._work_in_group)
         finally:
             self._start_no_more()
             # On asyncio a task that is cancelled before its first step never runs at all.
-            for grant in tuple(self._launched):
-                launch(self._places.over(grant))
+            while self._launched:
+                launch(self._places.over(self._launched.popleft()))
             may_go_on = self._places.leave(ticket, resumed.set)
             if not may_go_on and (sys.exc_info()[0] is not None or self._stop is not None):
                 self._go_on_regardless(ticket)
@@ -179,10 +180,10 @@ class Scheduler:
         if self._ticket is not None and not self._ticket.closed:
             launch(self._places.close(self._ticket))
 
-    async def _work_in_group(self, grant: Grant | None) -> None:
+    async def _work_in_group(self) -> None:
         """Work in a task started for this; a native cancel of that task alone retires just this worker."""
-        if grant is not None:
-            del self._launched[grant]
+        # In the order of the calls, in whatever order their tasks begin: trio shuffles them.
+        grant = self._launched.popleft() if self._launched else None
         try:
             await self._work(_Worker(grant, get_current_task()))
         except get_cancelled_exc_class():
@@ -198,10 +199,7 @@ class Scheduler:
         except (KeyboardInterrupt, SystemExit) as exc:
             self.stop(exc)
         except BaseException:
-            # A worker that is started in a cancelled group ends at once, and would start the next one.
-            if not self._cancelled and current_effective_deadline() == -math.inf:
-                self._cancelled = True
-                self._start_no_more()
+            self._check_cancelled()
             raise
         finally:
             self._workers -= 1
@@ -210,6 +208,12 @@ class Scheduler:
                 launch(self._places.over(worker.grant))
             if not self._batch.unsettled and self._news is not None:
                 self._news.set()
+
+    def _check_cancelled(self) -> None:
+        """Start nothing more if the batch is cancelled: each worker would end at once, and start the next."""
+        if not self._cancelled and current_effective_deadline() == -math.inf:
+            self._cancelled = True
+            self._start_no_more()
 
     async def _watch_if_last(self) -> None:
         """Keep the group open for calls that wait for places, if nobody else does."""
@@ -282,11 +286,7 @@ class Scheduler:
         if ended.crash is not None:
             self.stop(ended.crash)
         starts = self._places.over(grant, thread_runs=ended.thread_runs)
-        if ended.interruption is None:
-            self._continue_with(worker, starts)
-        else:
-            worker.grant = None  # this worker is to end
-            launch(starts)
+        self._continue_with(worker, starts)
 
     def _note_suspended(self) -> None:
         ticket = self._ticket
@@ -295,19 +295,26 @@ class Scheduler:
 
     async def _watch(self) -> None:
         """Wait until all has settled or been stopped; answer calls that waited too long for threads."""
-        while self._batch.unsettled and self._stop is None:
-            stuck = self._stuck()
-            self._news = Event()
-            if stuck is None:
-                await self._news.wait()
-                continue
-            since, pool = stuck
-            deadline = since + self._settings.abandoned_grace
-            with CancelScope(deadline=deadline):
-                await self._news.wait()
-            if self._settings.now() >= deadline and self._stuck() == stuck:
-                self._refuse_waiting(pool)
+        try:
+            while self._batch.unsettled and self._stop is None:
+                await self._watch_once()
+        except BaseException:
+            self._start_no_more()
+            raise
         self._watching, self._news = False, None
+
+    async def _watch_once(self) -> None:
+        stuck = self._stuck()
+        self._news = Event()
+        if stuck is None:
+            await self._news.wait()
+            return
+        since, pool = stuck
+        deadline = since + self._settings.abandoned_grace
+        with CancelScope(deadline=deadline):
+            await self._news.wait()
+        if self._settings.now() >= deadline and self._stuck() == stuck:
+            self._refuse_waiting(pool)
 
     def _stuck(self) -> tuple[float, Pool] | None:
         """Of the pools that ready calls wait for, the one that is stuck for the longest, and since when."""

@@ -90,10 +90,10 @@ class Grant:
                 )
             grant = grant.ticket.started_by
 
-    def nearest(self, client: "Places") -> "Grant | None":
-        """The innermost call of this client among this one and those that it was started by."""
+    def nearest(self, slots: Pool) -> "Grant | None":
+        """The innermost call in one of these slots, among this one and those that it was started by."""
         grant: Grant | None = self
-        while grant is not None and grant.ticket.client is not client:
+        while grant is not None and grant.places[0].pool is not slots:
             grant = grant.ticket.started_by
         return grant
 
@@ -113,20 +113,21 @@ class Ticket:
     """
 
     __slots__ = (
-        "batch", "caller", "client", "closed", "eager", "for_slot", "number", "order", "started_by",
+        "batch", "caller", "closed", "eager", "for_slot", "lacking", "number", "order", "started_by",
         "woken_for",
     )  # fmt: skip
 
-    def __init__(self, client: "Places", batch: Batch, order: Order, started_by: Grant | None) -> None:
-        self.client = client
+    def __init__(self, slots: Pool, batch: Batch, order: Order, started_by: Grant | None) -> None:
         self.batch = batch
         self.order = order
         self.started_by = started_by
-        self.caller = None if started_by is None else started_by.nearest(client)
+        self.caller = None if started_by is None else started_by.nearest(slots)
         self.number: int | None = None
         """Its number in the lines; `None` while it waits for nothing."""
         self.for_slot = False
         """Whether it waits for a slot, or for a place under a cap."""
+        self.lacking: list[Pool] = []
+        """The caps under which it waits for a place, where it does."""
         self.woken_for: Pool | None = None
         """The cap under which a place came free for it, while it waits for its slot."""
         self.eager = False
@@ -237,6 +238,10 @@ class Places:
         both would work in one place. `resume` is called when it may go on.
         """
         self._tickets.pop(ticket, None)
+        # What has closed is forgotten, so that nothing is left to the garbage collector.
+        del ticket.batch, ticket.order
+        for line in (self._line, *[pool.line for pool in ticket.lacking]):
+            line.first()
         caller = ticket.caller
         if caller is None or caller.batches is None or ticket not in caller.batches:
             return True
@@ -296,6 +301,7 @@ class Places:
                 self._queue(ticket)
         elif lacking:
             ticket.number, ticket.for_slot = number, False
+            ticket.lacking = lacking
             for pool in lacking:
                 pool.line.push(ticket)
             if any(pool.stuck_since is not None for pool in lacking):
