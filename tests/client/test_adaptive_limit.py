@@ -140,15 +140,13 @@ async def test_nested_calls_go_on_when_a_limit_that_shrinks_takes_the_slot_that_
         return "done"
 
     lab.tools.add(timed, name="short")
-    lab.tools.add(timed, name="late", timeout=2)
-    lab.tools.add(timed, name="scarce", max_concurrency=1)
+    lab.tools.add(timed, name="scarce", max_concurrency=1, timeout=2)
     lab.tools.add(parent)
     async with lab.client(max_concurrency=AdaptiveLimit(1, 2, window=1)) as client:
         await client.run_tool_calls([request("short")] * 11)
         assert client.stats().max_concurrency == 2
         async with anyio.create_task_group() as group:
-            calls = [request("short"), request("late", seconds=5), request("scarce", seconds=1)]
+            calls = [request("scarce", seconds=5), request("parent"), request("short")]
             group.start_soon(client.run_tool_calls, calls)
-            group.start_soon(client.run_tool_calls, [request("parent")])
         assert [change.limit for change in client.limit_history()][:3] == [1, 2, 1]
         assert_idle(client)

@@ -11,8 +11,8 @@ import anyio.to_thread
 import pytest
 
 from seqoria_runtime._base.catalogue import build_catalogue
-from seqoria_runtime._execution.calls.settings import ExecutionSettings
 from seqoria_runtime._execution.calls.scheduler import Scheduler
+from seqoria_runtime._execution.calls.settings import ExecutionSettings
 from seqoria_runtime._execution.places.places import Places
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client.parameters import ParameterRegistry

@@ -12,8 +12,8 @@ import pytest
 
 from seqoria_runtime._base.catalogue import build_catalogue
 from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.calls.settings import ExecutionSettings
 from seqoria_runtime._execution.calls.scheduler import Scheduler
+from seqoria_runtime._execution.calls.settings import ExecutionSettings
 from seqoria_runtime._execution.places.places import Places
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallRequest, ToolCallResult
 from seqoria_runtime.models.errors import ClientClosedError

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
 from seqoria_runtime._execution.places.gate import Demand
 from seqoria_runtime._execution.places.slots import CallLease, Lane, Slot, Slots
+
 from seqoria_runtime.models.errors import CallEndedError
 
 

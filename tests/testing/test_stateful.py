@@ -6,8 +6,8 @@ from anyio.lowlevel import checkpoint
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, precondition, run_state_machine_as_test
-
 from seqoria_runtime._execution.places.slots import Slots
+
 from seqoria_runtime.mcp._hub import McpHub
 from seqoria_runtime.testing import Backend, FixedSchedule, InvariantError, VirtualTimeDeadlock
 from seqoria_runtime.testing.mcp import ScriptedMCPServer

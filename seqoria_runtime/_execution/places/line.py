@@ -41,6 +41,10 @@ class Line:
         """The first batch that a call of the client started."""
         return self._head(self._nested)
 
+    def drop_first_nested(self) -> None:
+        """Take out the first nested batch."""
+        heappop(self._nested)
+
     def has_others(self, ticket: "Ticket") -> bool:
         """Whether anybody but this batch may be waiting here. Can err on the side of yes."""
         entries = len(self._roots) + len(self._nested)

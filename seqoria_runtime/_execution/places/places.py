@@ -145,9 +145,9 @@ class Places:
         """The tools whose calls have started batches of their own."""
         self._capped: WeakKeyDictionary[ConcurrencyCap, Pool] = WeakKeyDictionary()
         self._line = Line(for_slots=True)
+        self._line_of_children = Line(for_slots=True)
         self._tickets: dict[Ticket, None] = {}
         self._changed: dict[Pool, None] = {}
-        self._slot_is_back: list[Grant] = []
         self._numbers = count()
         self._sequence = count()
 
@@ -193,17 +193,17 @@ class Places:
                 nested.batch.caller_ended(_ended(grant))
         elif not thread_runs and (successor := self._successor(grant)) is not None:
             return [successor]
+        ticket = grant.ticket
+        if ticket.for_slot or len(grant.places) > 1:
+            # What has just ended was this batch's turn: it goes behind all that wait now, so that none of
+            # them waits for two of its calls. A turn at a cap is only used up by a call under a cap.
+            self._wait_no_more(ticket)
         grant.thread_runs = thread_runs
         stuck = [place.pool.abandon(place, grant.tool) for place in grant.places if thread_runs]
         if any(stuck):
             self._tell_stuck()
         for place in grant.places:
             self._let_go(place)
-        ticket = grant.ticket
-        if ticket.for_slot or len(grant.places) > 1:
-            # What has just ended was this batch's turn: it goes behind all that wait now, so that none of
-            # them waits for two of its calls. A turn at a cap is only used up by a call under a cap.
-            self._wait_no_more(ticket)
         self._ask_again(ticket)
         return self.assign()
 
@@ -278,17 +278,20 @@ class Places:
     def _next(self) -> Ticket | None:
         """The batch whose turn it is, of those for which there is a slot."""
         slots = self.slots
-        while self._slot_is_back:
-            # A slot that was lent and came back serves its holder's own batches first.
-            lender = self._slot_is_back[-1]
-            if lender.line is not None and lender.places[0] in slots.lendable:
-                own = lender.line.first_nested()
-                if own is not None:
-                    return own
-            self._slot_is_back.pop()
         if slots.in_use < slots.limit:
             return self._line.first()
-        return self._line.first_nested() if slots.lendable else None
+        if not slots.lendable:
+            return None
+        # A parked call's slot serves its own batches first, so that what has been started is finished first.
+        return self._first_child() or self._line.first_nested()
+
+    def _first_child(self) -> Ticket | None:
+        """The first batch whose caller has its slot to lend."""
+        while (ticket := self._line_of_children.first_nested()) is not None:
+            if ticket.caller is not None and ticket.caller.places[0] in self.slots.lendable:
+                return ticket
+            self._line_of_children.drop_first_nested()
+        return None
 
     def _serve(self, ticket: Ticket, starts: list[Grant]) -> None:
         number = ticket.number
@@ -351,6 +354,8 @@ class Places:
         self._line.push(ticket)
         if ticket.caller is not None and ticket.caller.line is not None:
             ticket.caller.line.push(ticket)
+            if ticket.caller.places[0] in self.slots.lendable:
+                self._line_of_children.push(ticket)
         if self.slots.stuck_since is not None:
             ticket.batch.places_stuck()
 
@@ -418,8 +423,8 @@ class Places:
         pool.resuming.pop(place, None)
         if grant.resume is not None:
             self._try_to_resume(grant)
-        elif pool is self.slots:
-            self._slot_is_back.append(grant)
+        elif pool is self.slots and grant.line is not None and (own := grant.line.first_nested()) is not None:
+            self._line_of_children.push(own)
 
     def _park(self, caller: Grant, ticket: Ticket) -> None:
         if caller.batches is None:
@@ -460,10 +465,10 @@ class Places:
             resume()
 
     def _resume_lenders(self, pool: Pool) -> None:
-        for place in tuple(pool.resuming):
+        while pool.resuming:
+            place = next(iter(pool.resuming))
             if not self._move_loan(place):
                 return
-            pool.resuming.pop(place, None)
             self._try_to_resume(place.grant)
 
     def _move_loan(self, place: Place) -> bool:
@@ -484,6 +489,7 @@ class Places:
             del pool.lendable[other]
             other.lent_to, loan.borrowed_from = loan, other
         place.lent_to = None
+        pool.resuming.pop(place, None)
         return True
 
     def _tell_stuck(self) -> None:

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import anyio
-
 from seqoria_runtime._execution.places.slots import CallLease, Lane, Slot, Slots
+
 from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest
 
