@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import anyio
 from anyio.lowlevel import current_token
 
-from seqoria_runtime._execution.calls import threads
 from seqoria_runtime.client import ClientStats
 
 from ._clock.deadlock import place
+from ._clock.worker_threads import running_threads
 from ._model.scripted_provider import ScriptedProvider
 from ._trace.invariant import InvariantError
 
@@ -146,8 +146,8 @@ def _worker_threads() -> list[str]:
     if native is None:
         return []
     return [
-        f"a worker thread of the runtime that runs {_name(call.function)}"
-        for call in threads.calls_in_threads(native)
+        f"a worker thread of the runtime that runs {_name(thread.function)}"
+        for thread in running_threads(native).values()
     ]
 
 

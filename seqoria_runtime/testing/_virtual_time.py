@@ -10,10 +10,11 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 import anyio
 from anyio.lowlevel import current_token
 
-from seqoria_runtime._execution.calls import threads
+from seqoria_runtime._execution.calls.threads import run_in_thread
 
 from ._clock.deadlock_watch import Backend, current_keeper, fail_on_deadlock, require_trio
 from ._clock.virtual_loop import VirtualLoop
+from ._clock.worker_threads import abandoned_threads
 from ._schedules.schedule import Schedule
 
 __all__ = [
@@ -85,8 +86,8 @@ async def wait_for_abandoned_threads() -> None:
     waits for it here; virtual time stands still meanwhile.
     """
     token = current_token().native_token
-    while threads.abandoned_threads(token):
-        await threads.run_in_thread(_nap)
+    while abandoned_threads(token):
+        await run_in_thread(_nap)
 
 
 def _nap() -> None:

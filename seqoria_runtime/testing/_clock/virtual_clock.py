@@ -12,9 +12,8 @@ from weakref import WeakSet
 import trio
 import trio.testing
 
-from seqoria_runtime._execution.calls import threads
-
 from .deadlock import OnDeadlock, describe, grace
+from .worker_threads import WorkerThread, busy_threads, current_thread
 
 _NAP = 0.001
 
@@ -32,6 +31,7 @@ class ClockKeeper(trio.abc.Instrument):
         self._held = False
         self._stepped = False
         self._idle_since: float | None = None
+        self._from_threads: dict[trio.lowlevel.Task, WorkerThread] = {}
         _keepers.add(self)
 
     def before_run(self) -> None:
@@ -39,17 +39,23 @@ class ClockKeeper(trio.abc.Instrument):
         self._limiter = trio.to_thread.current_default_thread_limiter()
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
-        if (call := _calling_thread(task)) is not None:
-            call.enter_loop()
+        thread = task.context.get(current_thread)
+        if thread is not None:
+            # Only a worker thread's `from_thread.run` brings this variable along; its task's children
+            # must not inherit it.
+            task.context.run(current_thread.set, None)
+            thread.in_loop = True
+            self._from_threads[task] = thread
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
-        if (call := _calling_thread(task)) is not None:
-            call.leave_loop()
+        thread = self._from_threads.pop(task, None)
+        if thread is not None:
+            thread.in_loop = False
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         self._stepped = True
         # Threads are started and reaped by tasks, so this sees each change before trio next waits.
-        held = bool(threads.busy_threads(self._token) or self._limiter.borrowed_tokens)
+        held = bool(busy_threads(self._token) or self._limiter.borrowed_tokens)
         if held is not self._held:
             self._held = held
             self.clock.autojump_threshold = math.inf if held else 0
@@ -75,14 +81,6 @@ def current_keeper() -> ClockKeeper | None:
     """The keeper of the running trio loop, or `None` where it runs in real time."""
     clock = trio.lowlevel.current_clock()
     return next((keeper for keeper in _keepers if keeper.clock is clock), None)
-
-
-def _calling_thread(task: trio.lowlevel.Task) -> threads.ThreadCall[Any] | None:
-    call = task.context.get(threads.current_call)
-    if call is None or task.parent_nursery is None:
-        return None
-    # A worker thread's `from_thread.run` makes a system task; tasks below it only inherit the variable.
-    return call if task.parent_nursery.parent_task is trio.lowlevel.current_root_task() else None
 
 
 def _nothing_to_do() -> bool:

@@ -13,9 +13,8 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
-from seqoria_runtime._execution.calls import threads
-
 from .deadlock import OnDeadlock, VirtualTimeDeadlock, describe, grace
+from .worker_threads import WorkerThread, busy_threads, current_thread
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -61,12 +60,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         name: object = None,
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[T]:
+        thread = current_thread.get()
+        if thread is None or asyncio.current_task(self) is not None:
+            return super().create_task(coro, name=name, context=context)
+        # Outside of any task, only a worker thread's `from_thread.run` brings this variable along. What
+        # its task starts must not inherit it: a callback may start tasks outside of any task, too.
+        context = contextvars.copy_context() if context is None else context
+        context.run(current_thread.set, None)
+        thread.in_loop = True
         task = super().create_task(coro, name=name, context=context)
-        call = threads.current_call.get(None)
-        if call is not None and asyncio.current_task(self) is None:
-            # Outside of any task, only a worker thread's `from_thread.run` brings this variable along.
-            call.enter_loop()
-            task.add_done_callback(lambda _: call.leave_loop())
+        task.add_done_callback(lambda _: _left_loop(thread))
         return task
 
     def run_in_executor(
@@ -82,7 +85,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _real_timeout(self) -> float | None:
         """Move the clock, if it may move; give the seconds that the selector really has to wait."""
-        held = self.foreign_threads or threads.busy_threads(self)
+        held = self.foreign_threads or busy_threads(self)
         self._out_of_timers = not held and not self._scheduled  # type: ignore[attr-defined]
         if held:
             return _WITHOUT_LIMIT
@@ -112,6 +115,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise VirtualTimeDeadlock(report)
         tell, self.on_deadlock = self.on_deadlock, None
         self.call_soon(tell, report)
+
+
+def _left_loop(thread: WorkerThread) -> None:
+    thread.in_loop = False
 
 
 class _Selector(selectors.DefaultSelector):

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from seqoria_runtime._execution.calls import threads
+from seqoria_runtime._execution.calls.threads import ThreadCall
+from seqoria_runtime.testing._clock.worker_threads import running_threads
 
 PATIENCE = 1.0
 """Real seconds after which a thread that does not end is left to itself."""
@@ -25,11 +26,11 @@ class ThreadWatch:
         self._foreign = foreign
         self._waits = waits
         self._native_token: object = None
-        self._owners: dict[threads.ThreadCall[Any], int] = {}
+        self._owners: dict[ThreadCall[Any], int] = {}
         self._foreign_before = 0
         # Who has asked for such a thread, and whether it has begun to wait for it.
         self._in_foreign: dict[int, bool] = {}
-        self._loose: set[threads.ThreadCall[Any]] = set()
+        self._loose: set[ThreadCall[Any]] = set()
         self._since = 0.0
         self.loose = 0
 
@@ -43,11 +44,10 @@ class ThreadWatch:
 
     def stepped(self, number: int) -> None:
         """Take note that the task of this number has made a step, in which it may have begun to wait."""
-        running = self._running()
+        running = running_threads(self._native_token)
         if running or self._owners:
-            calls = {*running, *(call for call in self._owners if call.in_loop)}
-            self._owners = {call: self._owners.get(call, number) for call in calls}
-            self._loose &= calls
+            self._owners = {call: self._owners.get(call, number) for call in running}
+            self._loose &= running.keys()
         foreign = self._foreign()
         if foreign > self._foreign_before:
             self._in_foreign.setdefault(number, False)
@@ -82,8 +82,9 @@ class ThreadWatch:
         self._in_foreign.clear()
         self._since = 0.0
 
-    def _running(self) -> tuple[threads.ThreadCall[Any], ...]:
-        return tuple(call for call in threads.calls_in_threads(self._native_token) if not call.in_loop)
+    def _running(self) -> tuple[ThreadCall[Any], ...]:
+        threads = running_threads(self._native_token)
+        return tuple(call for call, thread in threads.items() if not thread.in_loop)
 
     def _is_unsettled(self) -> bool:
         for number, waiting in tuple(self._in_foreign.items()):
@@ -95,6 +96,6 @@ class ThreadWatch:
             return True
         return any(self._works(call) for call in self._running() if call not in self._loose)
 
-    def _works(self, call: threads.ThreadCall[Any]) -> bool:
+    def _works(self, call: ThreadCall[Any]) -> bool:
         owner = self._owners.get(call)
         return call.abandoned or owner is None or not self._waits(owner)

@@ -12,7 +12,7 @@ from anyio import from_thread
 from anyio.lowlevel import checkpoint
 
 from seqoria_runtime._base.checks import non_negative_seconds
-from seqoria_runtime._execution.calls import threads
+from seqoria_runtime.testing._clock.worker_threads import WorkerThread, current_thread
 
 from .program import PrintsAsProgram
 
@@ -122,7 +122,7 @@ class Behaviour(PrintsAsProgram):
                 case _Fail():
                     raise step.error
                 case _Sleep() | _IgnoreCancel() | _BlockThread():
-                    if not from_thread.run(_sleep_for_thread, step.seconds):
+                    if not from_thread.run(_sleep_for_thread, step.seconds, current_thread.get()):
                         return None
                 case _Hang():  # refused at construction
                     raise AssertionError
@@ -174,15 +174,15 @@ async def _sleep_shielded(seconds: float) -> None:
         await anyio.sleep(seconds)
 
 
-async def _sleep_for_thread(seconds: float) -> bool:
+async def _sleep_for_thread(seconds: float, thread: WorkerThread | None) -> bool:
     """Give whether the loop goes on."""
     try:
         await _sleep_shielded(seconds)
     except anyio.get_cancelled_exc_class():
         # Only the end of the loop gets through the shield, and there nobody is left to hear of it.
         return False
-    call = threads.current_call.get(None)
-    if call is not None:
-        # The thread ends now: what its end brings belongs to this moment, though nobody waits for it.
-        call.hold_time()
+    if thread is not None:
+        # The thread is about to end, and what its end brings belongs to this moment: time waits for it
+        # even where the call was cancelled.
+        thread.holds_time = True
     return True
