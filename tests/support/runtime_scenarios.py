@@ -25,7 +25,7 @@ from seqoria_runtime.testing import (
     ScriptedProvider,
     call,
     calls,
-    leaks,
+    no_leaks,
     says,
     wait_for_abandoned_threads,
 )
@@ -153,7 +153,7 @@ async def dag_under_a_cap(interruption: Interruption | None = None) -> None:
     client, _ = client_of(tools, max_concurrency=2)
     seen: list[Any] = []
     async with client:
-        with leaks(client):
+        with no_leaks(client):
             async with region(interruption):
                 seen = await record_batch(client, tools, requests("f", "e", "d", "c", "b", "a"))
             await anyio.sleep(LONG)
@@ -169,7 +169,7 @@ async def batch_in_the_callers_task(interruption: Interruption | None = None) ->
     client, _ = client_of(tools, max_concurrency=2)
     outcomes: list[ToolCallOutcome] = []
     async with client:
-        with leaks(client):
+        with no_leaks(client):
             async with region(interruption):
                 outcomes = await client.run_tool_calls(requests("f", "e", "d", "c", "b", "a"))
             assert client.stats().running == {}
@@ -192,7 +192,7 @@ async def streaming_turn(interruption: Interruption | None = None) -> None:
     history: list[Any] = []
     events: list[Any] = []
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             async with region(interruption):
                 events = await record_turn(client, tools, "q", history=history)
         check_trace(tools.trace(client))
@@ -210,7 +210,7 @@ async def nested_calls(interruption: Interruption | None = None) -> None:
     nesting.set(client)
     outcomes: list[ToolCallOutcome] = []
     async with client:
-        with leaks(client):
+        with no_leaks(client):
             async with region(interruption):
                 outcomes = await client.run_tool_calls(requests("top", "middle", "leaf"))
             assert client.stats().running == client.stats().waiting == {}
@@ -243,7 +243,7 @@ async def closed_by_another_task(interruption: Interruption | None = None) -> No
         await close()
 
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             turn = client.stream_chat("q", history=history, tool_events=True)
             async with anyio.create_task_group() as group:
                 if interruption is None:
@@ -264,7 +264,7 @@ async def abandoned_threads(interruption: Interruption | None = None) -> None:
     client, _ = client_of(tools, max_concurrency=2, tool_timeout=1)
     seen: list[Any] = []
     async with client:
-        with leaks(client):
+        with no_leaks(client):
             async with region(interruption):
                 seen = await record_batch(client, tools, requests("slow", "deaf", "quick", "late"))
             assert client.stats().free_slots + sum(client.stats().abandoned.values()) == 2
@@ -296,7 +296,7 @@ async def two_turns_share_slots(interruption: Interruption | None = None) -> Non
                 assert sum(client.stats().running.values()) <= 1
 
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             async with anyio.create_task_group() as group:
                 group.start_soon(talk, "a")
                 group.start_soon(talk, "b")
@@ -338,7 +338,7 @@ async def client_closes_under_streams(interruption: Interruption | None = None) 
         ended.append("batch")
 
     leave = anyio.Event()
-    with leaks(client, providers=[model]):
+    with no_leaks(client, providers=[model]):
         async with anyio.create_task_group() as group:
             async with client:
                 if interruption is not None:
@@ -370,7 +370,7 @@ async def next_turn_while_one_closes(interruption: Interruption | None = None) -
     )
 
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             async with anyio.create_task_group() as group:
                 first = client.chat("q", history=history)
                 closing = anyio.Event()
@@ -407,7 +407,7 @@ async def resumed_anext(interruption: Interruption | None = None) -> None:
     )
     events: list[Any] = []
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             async with client.stream_chat("q", history=history) as turn, region(interruption):
                 while True:
                     with anyio.CancelScope() as scope:

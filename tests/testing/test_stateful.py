@@ -21,7 +21,7 @@ from seqoria_runtime.testing.stateful import (
 from seqoria_runtime.testing.tools import ScriptedTool, ToolDag, sleeps
 from seqoria_runtime.toolbox import LocalToolbox
 from tests.conftest import PROFILE
-from tests.testing.zoo import batches, turns
+from tests.testing.seeded_faults import batches, turns
 
 pytestmark = pytest.mark.clause("C120")
 

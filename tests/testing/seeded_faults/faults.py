@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.testing.zoo import batches, calls, shared, turns
+from tests.testing.seeded_faults import batches, calls, shared, turns
 
 
 @dataclass(frozen=True)

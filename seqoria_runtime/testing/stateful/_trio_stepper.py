@@ -1,4 +1,4 @@
-"""Owns a trio run that goes on only while its main task has a job: a guest of whoever asks."""
+"""A trio run, in guest mode, that goes on only while its main task has a job."""
 
 import queue
 from collections.abc import Callable, Mapping
@@ -6,11 +6,11 @@ from typing import Any
 
 import trio
 
-from ._main_task import Job, MainTask
+from ._stepper import Job, MainTask
 
 
-class TrioPump:
-    """The trio form of a `Pump`. `options` are those of `trio.run`."""
+class TrioStepper:
+    """A `LoopStepper` on trio. `options` are those of `trio.run`."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
@@ -23,20 +23,20 @@ class TrioPump:
             host_uses_signal_set_wakeup_fd=True,
             **options,
         )
-        self._turn()
+        self._step()
 
     def run(self, job: Job) -> Any:
-        self._main.give(job)
-        self._turn()
-        return self._main.take()
+        self._main.start(job)
+        self._step()
+        return self._main.result()
 
     def close(self) -> None:
         if self._main.waits:
-            self._main.give(None)
+            self._main.start(None)
         while not self._ended:
             self._calls.get()()
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         while not self._main.waits and not self._ended:
             self._calls.get()()
 

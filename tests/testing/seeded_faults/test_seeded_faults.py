@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import settings
 
-from tests.testing.zoo.faults import FAULTS, Fault
-from tests.testing.zoo.probes import PROBES, hunt
+from tests.testing.seeded_faults.faults import FAULTS, Fault
+from tests.testing.seeded_faults.probes import PROBES, hunt
 
 
 @pytest.mark.clause("C120")
