@@ -103,7 +103,7 @@ def test_failures_have_columns_where_there_are_any(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "either --toolbox with --calls, or --synthetic has to be given"),
+        ([], "either --toolbox with --calls or --synthetic is required"),
         (["--toolbox", "x:y", "--synthetic", "constant,value=1s"], "either --toolbox with --calls"),
         (["--toolbox", "{}:tools"], "--toolbox needs --calls"),
         (["--toolbox", "{}:tools", "--calls", "calls.jsonl", "--count", "3"], "--count goes with"),

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seqoria_runtime.cli._command import CommandError
-from seqoria_runtime.cli._toolbox import load_toolbox
+from seqoria_runtime.cli._command import CommandError, load_toolbox
 
 MODULE = """
 from seqoria_runtime import LocalToolbox
