@@ -1,4 +1,4 @@
-"""Owns the few statistics that a report needs. Pure."""
+"""The statistics of a report."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A figure over the repetitions: its median, and the least and the most that was seen."""
+    """A figure over the repetitions: its median, minimum and maximum."""
 
     median: float
     least: float
@@ -16,7 +16,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread":
-        """The spread of at least one value."""
+        """Return the spread of at least one value."""
         known = list(values)
         return cls(median(known), min(known), max(known))
 
@@ -32,7 +32,7 @@ class Percentiles:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Percentiles":
-        """Those of `values`; all zero where there is none."""
+        """Return those of `values`; all zero if there are none."""
         ordered = sorted(values)
         if not ordered:
             return cls(0.0, 0.0, 0.0, 0.0)
@@ -42,7 +42,7 @@ class Percentiles:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which this `share` of the sorted values lies, between two of them where need be."""
+    """Return the value below which this `share` of the sorted values lies, by linear interpolation."""
     place = share * (len(ordered) - 1)
     below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
     return below + (above - below) * (place - math.floor(place))

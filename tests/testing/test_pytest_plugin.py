@@ -305,7 +305,7 @@ MISTAKES = [
     ("explore(100)", "async def test(): ...", "takes its options by name, not (100,)"),
     ("explore(backends='trio')", "async def test(): ...", "a list of 'asyncio' and 'trio', not 'trio'"),
     ("virtual_time(backends=['curio'])", "async def test(): ...", "'asyncio' and 'trio', not ['curio']"),
-    ("explore", "def test(): ...", "test is marked 'explore', but is no asynchronous function"),
+    ("explore", "def test(): ...", "test is marked 'explore', but is not an asynchronous function"),
     ("explore", "async def test(loop): ...", "the asynchronous fixture 'loop'"),
     ("fail_everywhere", "async def test(): ...", "passes no place at which it could fail"),
     ("cancel_everywhere", "async def test(interruption): ...", "enter `async with interruption.region():`"),

@@ -58,7 +58,7 @@ def _run(arguments: Namespace) -> int:
     report = run.report()
     if report is None:
         make_console(stderr=True).print(
-            "Interrupted before the end of the first run: there is nothing to show."
+            "Interrupted before the first run had ended: there is nothing to show."
         )
         return code
     failures = _write_files(arguments, report)  # before the output, whose reader may have gone
@@ -124,7 +124,7 @@ class _BenchRun:
             deadlock = str(group.exceptions[0])
         if deadlock:
             raise CommandError(
-                "--virtual: the tools wait for something that virtual time does not cover, such as a "
+                "--virtual: the tools wait for something that virtual time does not wait for, such as a "
                 f"socket or a process: {deadlock}"
             )
         return code
