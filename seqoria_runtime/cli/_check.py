@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 def _add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("toolbox", metavar="MODULE:NAME", help="the LocalToolbox to check, such as my_app.tools:tools")
-    add(
-        "--examples",
-        type=positive,
-        default=50,
-        metavar="N",
-        help="examples of each property (default: 50)",
-    )
+    add("--examples", type=positive, default=50, metavar="N", help="examples of each property (default: 50)")
     add("--seed", type=int, metavar="N", help="the seed of the examples (default: drawn, and reported)")
     add("--json", type=Path, metavar="FILE", help="also write the report as JSON")
     add(

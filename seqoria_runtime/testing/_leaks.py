@@ -90,9 +90,7 @@ def check_no_leaks(
 
 @contextmanager
 def no_leaks(
-    *clients: HasStats,
-    providers: Iterable[ScriptedProvider] = (),
-    servers: Iterable[HasConnections] = (),
+    *clients: HasStats, providers: Iterable[ScriptedProvider] = (), servers: Iterable[HasConnections] = ()
 ) -> Generator[Snapshot]:
     """Check after the body of `with` that everything it started has ended; see `check_no_leaks`.
 

@@ -129,11 +129,7 @@ class _NoExamplesError(Exception):
 
 
 def _search(
-    check: Callable[..., None],
-    choices: Mapping[str, st.SearchStrategy[Any]],
-    *,
-    examples: int,
-    seed: int,
+    check: Callable[..., None], choices: Mapping[str, st.SearchStrategy[Any]], *, examples: int, seed: int
 ) -> None:
     """Call `check` with `examples` choices; raise its error for the simplest choice that fails.
 

@@ -54,11 +54,7 @@ async def measure_limits(
 
 
 async def measure_adaptive(
-    workload: Workload,
-    limit: AdaptiveLimit,
-    *,
-    repetitions: int = 1,
-    tool_timeout: float | None = None,
+    workload: Workload, limit: AdaptiveLimit, *, repetitions: int = 1, tool_timeout: float | None = None
 ) -> tuple[LimitChange, ...]:
     """Run a workload repeatedly under an adaptive limit; return its changes, in seconds from the start.
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from seqoria_runtime.client import LimitChange
@@ -106,7 +106,7 @@ class LimitReport:
             "best_limit": self.knee.best_limit,
             "method": "asymptotic bounds: N* = X_max * R_0 (Denning and Buzen, 1978)",
             "reason": self.reason,
-            "limits": [_row_as_json(row) for row in self.rows],
+            "limits": [{**asdict(row), "timeouts": row.timeouts, "failed": row.failed} for row in self.rows],
             "adaptive": [{"time": time, "limit": limit} for time, limit in self.adaptive],
         }
 
@@ -140,24 +140,3 @@ def report_of(runs: Iterable[Run]) -> LimitReport:
             )
         )
     return LimitReport(tuple(rows), knee(measured))
-
-
-def _row_as_json(row: LimitRow) -> dict[str, Any]:
-    spreads = {"throughput": row.throughput, "slowdown": row.slowdown, "work": row.work}
-    times = {"wait": row.wait, "latency": row.latency}
-    return {
-        "limit": row.limit,
-        "runs": row.runs,
-        "calls": row.calls,
-        **{
-            name: {"median": one.median, "least": one.least, "most": one.most}
-            for name, one in spreads.items()
-        },
-        **{
-            name: {"mean": one.mean, "p50": one.p50, "p95": one.p95, "p99": one.p99}
-            for name, one in times.items()
-        },
-        "timeouts": row.timeouts,
-        "failed": row.failed,
-        "failures": row.failures,
-    }

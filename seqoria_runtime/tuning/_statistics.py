@@ -1,9 +1,8 @@
 """The statistics of a report."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean, median, quantiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +32,8 @@ class Percentiles:
     @classmethod
     def of(cls, values: Iterable[float]) -> "Percentiles":
         """Return those of `values`; all zero if there are none."""
-        ordered = sorted(values)
-        if not ordered:
+        known = list(values)
+        if not known:
             return cls(0.0, 0.0, 0.0, 0.0)
-        return cls(
-            fmean(ordered), percentile(ordered, 0.5), percentile(ordered, 0.95), percentile(ordered, 0.99)
-        )
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which this `share` of the sorted values lies, by linear interpolation."""
-    place = share * (len(ordered) - 1)
-    below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
-    return below + (above - below) * (place - math.floor(place))
+        cuts = quantiles(known, n=100, method="inclusive") if len(known) > 1 else known * 99
+        return cls(fmean(known), cuts[49], cuts[94], cuts[98])

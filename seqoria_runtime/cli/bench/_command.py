@@ -198,13 +198,7 @@ def _add_limits_arguments(parser: ArgumentParser) -> None:
         help=f"the limits to try; the lowest stands for no load (default: {_DEFAULT_LIMITS})",
     )
     add("--no-refine", action="store_true", help="do not also try limits around the knee")
-    add(
-        "--repetitions",
-        type=positive,
-        default=3,
-        metavar="N",
-        help="runs under each limit (default: 3)",
-    )
+    add("--repetitions", type=positive, default=3, metavar="N", help="runs under each limit (default: 3)")
     add("--timeout", type=_seconds, metavar="SECONDS", help="the timeout of one call (default: none)")
     add("--adaptive", action="store_true", help="also show what an adaptive limit does with the same calls")
     add("--virtual", action="store_true", help="run in virtual time: hours take seconds")

@@ -47,13 +47,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_context_argument(parser)
     add("--tool-choice", default="auto", help="auto, required, none or the name of a tool (default: auto)")
     add("--system", metavar="TEXT", help="the system prompt; an empty one turns it off")
-    add(
-        "--max-turns",
-        type=positive,
-        default=5,
-        metavar="N",
-        help="model responses per turn (default: 5)",
-    )
+    add("--max-turns", type=positive, default=5, metavar="N", help="model responses per turn (default: 5)")
     add("--once", type=_question, metavar="TEXT", help="ask this, print the answer and exit")
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Protocol
+from typing import TypeAlias
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -15,21 +15,6 @@ from seqoria_runtime.models import ChatChunk, ToolCallError, ToolCallResult
 
 from ._board import Board, DemoCall
 from ._summary import STYLES
-
-
-class View(Protocol):
-    """Shows the events of a turn in their order."""
-
-    def chunk(self, chunk: ChatChunk) -> None: ...
-
-    def changed(self, call: DemoCall) -> None:
-        """A call started or settled, or its thread ended after that."""
-
-    def pause(self) -> None:
-        """Complete what is shown; something else comes next."""
-
-    def tick(self) -> None:
-        """Redraw what moves."""
 
 
 def outcome_text(call: DemoCall) -> str:
@@ -202,3 +187,7 @@ class LiveView:
             return ""
         end = self._board.now if call.settled_at is None else call.settled_at
         return f"{end - call.started_at:.2f} s"
+
+
+View: TypeAlias = PlainView | LiveView
+"""Shows the chunks of a turn and the calls that change. At a `pause`, what is shown is complete."""

@@ -49,7 +49,9 @@ class ToolboxReport:
     def as_json(self) -> dict[str, Any]:
         """Return the report as a dictionary for `json.dumps`."""
         plain = asdict(self)
-        plain["findings"] = [_finding_as_json(finding) for finding in self.findings]
+        for written, finding in zip(plain["findings"], self.findings, strict=True):
+            calls = [call.model_dump(mode="json", exclude_defaults=True) for call in finding.calls]
+            written |= {"calls": calls, "program": finding.program}
         return {"ok": self.ok, **plain}
 
     def __str__(self) -> str:
@@ -69,19 +71,6 @@ class ToolboxReport:
             f"{found} in {len(self.tools)} tools, {self.examples} examples of each property, "
             f"seed {self.seed}, on {' and '.join(self.backends)}"
         )
-
-
-def _finding_as_json(finding: Finding) -> dict[str, Any]:
-    return {
-        "name": finding.name,
-        "tool": finding.tool,
-        "backend": finding.backend,
-        "message": finding.message,
-        "calls": [call.model_dump(mode="json", exclude_defaults=True) for call in finding.calls],
-        "max_concurrency": finding.max_concurrency,
-        "tool_timeout": finding.tool_timeout,
-        "program": finding.program,
-    }
 
 
 def _program(call: ToolCallRequest) -> str:

@@ -30,10 +30,7 @@ class ScheduledLoop(VirtualLoop):
         self._ready = self._queue
 
     def call_soon_threadsafe(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         self._check_closed()  # type: ignore[attr-defined]
         own = threading.get_ident() == self._thread_id  # type: ignore[attr-defined]

@@ -177,10 +177,7 @@ class RecordedFunction:
     """A tool's function that records its calls, and plays the planned faults instead."""
 
     def __init__(
-        self,
-        tool: FunctionTool,
-        recorder: Recorder,
-        fault: Callable[[str, int], Behaviour | None],
+        self, tool: FunctionTool, recorder: Recorder, fault: Callable[[str, int], Behaviour | None]
     ) -> None:
         self._tool = tool
         self._recorder = recorder

@@ -13,11 +13,7 @@ from ._batches import Invalid, batches
 
 _SECONDS = st.sampled_from([0.0, 0.5, 1.0])
 _ANSWERS = st.builds(
-    says,
-    st.sampled_from(["done", "all is well"]),
-    chunks=st.integers(1, 3),
-    delay=_SECONDS,
-    every=_SECONDS,
+    says, st.sampled_from(["done", "all is well"]), chunks=st.integers(1, 3), delay=_SECONDS, every=_SECONDS
 )
 
 
