@@ -25,7 +25,7 @@ def run_virtual(
     backend: Backend = "asyncio",
     schedule: Schedule | None = None,
 ) -> T:
-    """Run `async_fn(*args)` in an event loop of its own, in virtual time that starts at 0.0.
+    """Run `async_fn(*args)` in a new event loop, in virtual time that starts at 0.0.
 
     Time stands still while anything can run, and then jumps to the next deadline. It also stands
     still for worker threads that a task waits for: those of the runtime, of `anyio.to_thread` with

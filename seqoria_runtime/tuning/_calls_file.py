@@ -33,7 +33,7 @@ def read_calls(lines: Iterable[str], tools: Collection[str]) -> tuple[tuple[Plan
             except ValueError as error:
                 raise CallsFileError(f"line {number}: {error}") from None
     if not batches:
-        raise CallsFileError("there is no call in it")
+        raise CallsFileError("there are no calls in it")
     return tuple(batches)
 
 

@@ -41,7 +41,7 @@ def parse_seconds(text: str) -> float:
     """Read a duration such as 50ms, 2s, 1.5m or plain seconds; raises `ValueError`."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no duration such as 50ms, 2s or 0.5")
+        raise ValueError(f"{text!r} is not a duration such as 50ms, 2s or 0.5")
     return float(found[1]) * _UNITS[found[2]]
 
 

@@ -307,7 +307,7 @@ MISTAKES = [
     ("virtual_time(backends=['curio'])", "async def test(): ...", "'asyncio' and 'trio', not ['curio']"),
     ("explore", "def test(): ...", "test is marked 'explore', but is not an asynchronous function"),
     ("explore", "async def test(loop): ...", "the asynchronous fixture 'loop'"),
-    ("fail_everywhere", "async def test(): ...", "passes no place at which it could fail"),
+    ("fail_everywhere", "async def test(): ...", "marks no place at which it could fail"),
     ("cancel_everywhere", "async def test(interruption): ...", "enter `async with interruption.region():`"),
 ]
 

@@ -1,6 +1,6 @@
 """Runs functions in worker threads, and reports when each has really ended.
 
-Limits nothing: whoever asks for a thread has a slot for it. Knows nothing of tools or slots.
+There is no limit here: the callers have slots for their threads.
 """
 
 import math
@@ -51,7 +51,7 @@ class ThreadCall(Generic[T]):
         self._function = function
         self._on_exit = on_exit
         self._report_exit: Callable[[], object] | None = None
-        # Whoever gets it decides whether the function starts: the thread, or a waiter who gave up.
+        # Decides whether the function starts: the thread takes it first, or a waiter that gives up does.
         self._claim = threading.Lock()
         self._used = False
         self._outcome: ThreadOutcome[T] | None = None
@@ -109,12 +109,12 @@ class ThreadCall(Generic[T]):
         # An event loop must not live on for its ended threads.
         report_exit, self._report_exit = self._report_exit, None
         if self.abandoned and report_exit is not None:
-            # Both backends raise a RuntimeError where the loop is gone, and there is nobody to tell.
+            # Both backends raise a RuntimeError if the loop is gone, and then nothing is left to notify.
             with suppress(RuntimeError):
                 report_exit()
 
     def _exit(self) -> None:
-        # The thread may end just as its waiter gives up, and then both report it, here in the loop.
+        # The thread may end just as its waiter gives up. Then both report it, here in the loop.
         if not self.exited:
             self.exited = True
             if self._on_exit is not None:

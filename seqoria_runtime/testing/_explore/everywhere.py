@@ -11,7 +11,7 @@ from seqoria_runtime.testing._clock.deadlock_watch import Backend
 from seqoria_runtime.testing._schedules.backends import require_schedules
 from seqoria_runtime.testing._schedules.schedule import FixedSchedule, RandomSchedule, Schedule
 
-from .explore import ScheduleFailure, describe_order, named, outcome_of, simplest_run
+from .explore import ScheduleFailure, describe_order, failure, named, outcome_of, simplest_run
 from .interruption import CANCELLATIONS, FAIL, InjectedError, Interruption, fails, is_own_form
 from .one_run import Fingerprint, OneRun, run_once
 from .token import Site, Token
@@ -136,6 +136,10 @@ class _Plan:
         run = run_once(main, schedule, self.backend, on_step=at_step)
         return run, interruptions[0]
 
+    def again(self, site: Site | None) -> Callable[[Schedule], OneRun]:
+        """Return a function that repeats the run interrupted at `site`, under another schedule."""
+        return lambda schedule: self.run(schedule, site)[0]
+
     def _with_interruption(self) -> Callable[[Interruption], Awaitable[Any]]:
         scenario: Any = self.scenario
         if inspect.signature(scenario).parameters:
@@ -196,22 +200,17 @@ def _uninterrupted(plan: _Plan, schedule: Schedule) -> Interruption:
     __tracebackhide__ = True
     run, whole = plan.run(schedule, None)
     if run.error is not None:
-        simplest, repeats = simplest_run(lambda again: plan.run(again, None)[0], run)
-        assert simplest.error is not None
-        token = str(Token(plan.backend, simplest.log.schedule))
-        lines = [
-            f"uninterrupted, the scenario fails on {plan.backend} with {named(simplest.error)}",
-            f"replay it with replay_interruption(scenario, {token!r})",
-            *describe_order(simplest, repeats=repeats),
-        ]
-        raise ScheduleFailure("\n".join(lines), tokens=(token,), error=simplest.error) from simplest.error
+        what = "uninterrupted, the scenario"
+        again = plan.again(None)
+        report = failure(again, run, plan.backend, what=what, replay="replay_interruption")
+        raise report from report.error
     return whole
 
 
 def _require_sites(whole: Interruption, forms: Sequence[str]) -> None:
     if fails(forms[0]) and not whole.passages:
         raise ValueError(
-            "the scenario passes no place at which it could fail: it has to use interruption.passing, "
+            "the scenario marks no place at which it could fail: it has to use interruption.passing, "
             "interruption.faulty or interruption.provider"
         )
     if not fails(forms[0]) and not whole.points:
@@ -243,11 +242,7 @@ def _failure(plan: _Plan, found: Iterable[_Found], runs: int) -> ScheduleFailure
     tokens: list[str] = []
     errors: list[BaseException] = []
     for way in ways:
-
-        def again(schedule: Schedule, site: Site = way.site) -> OneRun:
-            return plan.run(schedule, site)[0]
-
-        simplest, repeats = simplest_run(again, way.run)
+        simplest, repeats = simplest_run(plan.again(way.site), way.run)
         assert simplest.error is not None
         errors.append(simplest.error)
         tokens.append(str(Token(plan.backend, simplest.log.schedule, way.site)))

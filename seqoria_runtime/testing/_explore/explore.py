@@ -3,6 +3,7 @@
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from seqoria_runtime._base.checks import positive_int
@@ -83,7 +84,8 @@ def explore(
         run = run_once(scenario, schedule, backend)
         if run.error is not None:
             what = f"schedule {number + 1} of {schedules} ({strategy}, seed {seed})"
-            report = failure(scenario, run, backend, what=what)
+            again = partial(run_once, scenario, backend=backend)
+            report = failure(again, run, backend, what=what, replay="replay")
             raise report from report.error
         orders.add(hash(tuple(run.log.steps)))
         longest = max(longest, run.log.choices)
@@ -121,14 +123,16 @@ def outcome_of(run: OneRun, token: Token) -> Any:
     return run.value
 
 
-def failure(scenario: Scenario, run: OneRun, backend: Backend, *, what: str) -> ScheduleFailure:
-    """Shrink a run that failed, and return its report."""
-    simplest, repeats = simplest_run(lambda schedule: run_once(scenario, schedule, backend), run)
+def failure(
+    again: Callable[[Schedule], OneRun], run: OneRun, backend: Backend, *, what: str, replay: str
+) -> ScheduleFailure:
+    """Shrink a run that failed, and return its report; `replay` is the function that repeats it."""
+    simplest, repeats = simplest_run(again, run)
     assert simplest.error is not None
     token = str(Token(backend, simplest.log.schedule))
     lines = [
         f"{what} fails on {backend} with {named(simplest.error)}",
-        f"replay it with replay(scenario, {token!r})",
+        f"replay it with {replay}(scenario, {token!r})",
         *describe_order(simplest, repeats=repeats),
     ]
     return ScheduleFailure("\n".join(lines), tokens=(token,), error=simplest.error)

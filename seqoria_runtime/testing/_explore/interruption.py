@@ -102,14 +102,14 @@ class Interruption:
 
         @wraps(function)
         def in_thread(*args: Any, **kwargs: Any) -> Any:
-            self.passing(f"{name} begins")
+            self.passing(f"{name} starts")
             value = function(*args, **kwargs)
             self.passing(f"{name} ends")
             return value
 
         @wraps(function)
         async def in_loop(*args: Any, **kwargs: Any) -> Any:
-            self.passing(f"{name} begins")
+            self.passing(f"{name} starts")
             value = await function(*args, **kwargs)
             self.passing(f"{name} ends")
             return value
@@ -222,7 +222,7 @@ class _FaultyProvider(AsyncBaseProvider):
         self._passing(f"{self.name} is asked")
         async with aclosing(self._events(request)) as events:
             async for event in events:
-                self._passing(f"{self.name} gives {type(event).__name__}")
+                self._passing(f"{self.name} sends {type(event).__name__}")
                 yield event  # noqa: ASYNC119 - the runtime closes a provider's stream in the task that reads it
         self._passing(f"{self.name} has answered")
 

@@ -11,7 +11,7 @@ _ROUNDING = 1e-9
 
 class _Change(NamedTuple):
     at: Moment
-    begins: bool
+    starts: bool
     call: TracedCall
 
 
@@ -31,8 +31,8 @@ def check_limit(trace: Trace) -> None:
 def _usage(trace: Trace) -> Iterator[tuple[Moment, int, TracedCall]]:
     """Yield how many slots are held after each start and end, in order of time."""
     live: dict[int, TracedCall] = {}
-    for at, begins, call in sorted(_changes(trace.calls), key=lambda change: change.at):
-        if begins:
+    for at, starts, call in sorted(_changes(trace.calls), key=lambda change: change.at):
+        if starts:
             live[call.number] = call
         else:
             live.pop(call.number, None)

@@ -4,27 +4,21 @@ import asyncio
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
 
-from ._stepper import Job, MainTask
+from ._stepper import LoopStepper
 
 
-class AsyncioStepper:
-    """A `LoopStepper` on asyncio."""
+class AsyncioStepper(LoopStepper):
+    """A stepper on asyncio."""
 
     def __init__(self, loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+        super().__init__()
         self._runner = asyncio.Runner(loop_factory=loop_factory)
         self._loop = self._runner.get_loop()
         self._waiting = self._loop.create_future()
-        self._main = MainTask()
         with _known_to_anyio():
             self._task = self._loop.create_task(self._main.serve(self._main_waits), name="main")
         self._step()
-
-    def run(self, job: Job) -> Any:
-        self._main.start(job)
-        self._step()
-        return self._main.result()
 
     def close(self) -> None:
         try:

@@ -1,7 +1,8 @@
 """An event loop that runs only while its main task has a job, and stands still in between."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from anyio import CancelScope, Event
 
@@ -9,16 +10,6 @@ from seqoria_runtime.testing._clock.deadlock import VirtualTimeDeadlock
 from seqoria_runtime.testing._clock.deadlock_watch import current_virtual_clock
 
 Job: TypeAlias = Callable[[], Awaitable[Any]]
-
-
-class LoopStepper(Protocol):
-    """An event loop with one main task, in which all jobs run, one after another."""
-
-    def run(self, job: Job) -> Any:
-        """Run `job()` in the main task while the other tasks run too; return or raise what it does."""
-
-    def close(self) -> None:
-        """End the main task, and close the loop."""
 
 
 class MainTask:
@@ -86,3 +77,24 @@ class MainTask:
         self._deadlock = report
         assert self._scope is not None
         self._scope.cancel("deadlock in virtual time")
+
+
+class LoopStepper(ABC):
+    """An event loop with one main task, in which all jobs run, one after another."""
+
+    def __init__(self) -> None:
+        self._main = MainTask()
+
+    def run(self, job: Job) -> Any:
+        """Run `job()` in the main task while the other tasks run too; return or raise what it does."""
+        self._main.start(job)
+        self._step()
+        return self._main.result()
+
+    @abstractmethod
+    def _step(self) -> None:
+        """Run the loop until the main task has no job."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the main task, and close the loop."""

@@ -6,15 +6,15 @@ from typing import Any
 
 import trio
 
-from ._stepper import Job, MainTask
+from ._stepper import LoopStepper
 
 
-class TrioStepper:
-    """A `LoopStepper` on trio. `options` are those of `trio.run`."""
+class TrioStepper(LoopStepper):
+    """A stepper on trio. `options` are those of `trio.run`."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
+        super().__init__()
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._main = MainTask()
         self._ended = False
         trio.lowlevel.start_guest_run(
             self._main.serve,
@@ -24,11 +24,6 @@ class TrioStepper:
             **options,
         )
         self._step()
-
-    def run(self, job: Job) -> Any:
-        self._main.start(job)
-        self._step()
-        return self._main.result()
 
     def close(self) -> None:
         if self._main.waits:
