@@ -1,4 +1,4 @@
-"""`--toolbox module:name`: finding an application's toolbox, and saying what is wrong with its place."""
+"""`--toolbox module:name`: finding an application's toolbox, and the messages if that fails."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What observers are told of tool calls, and the ready-made ones."""
+"""The events that observers get, and the ready-made observers."""
 
 import logging
 import sys
@@ -165,7 +165,7 @@ async def test_a_timeline_shows_what_still_waits_and_runs_and_forgets_the_oldest
 
 
 class Spans:
-    """A tracer and a meter that keep what they are told."""
+    """A tracer and a meter that keep what they get."""
 
     def __init__(self) -> None:
         self.ended: list[tuple[str, dict[str, Any], str]] = []

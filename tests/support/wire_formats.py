@@ -1,4 +1,4 @@
-"""The four wire formats as streams in the making, in the shapes that their servers send."""
+"""The four wire formats as streams under construction, in the shapes that their servers send."""
 
 import json
 from collections.abc import Mapping

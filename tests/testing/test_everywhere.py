@@ -32,7 +32,7 @@ each_backend = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 
 class Ledger:
-    """Opened and closed around an await; `careless` code leaves it open if it is cancelled there."""
+    """Open during an await; `careless` code leaves it open if it is cancelled there."""
 
     def __init__(self) -> None:
         self.open = 0

@@ -1,4 +1,4 @@
-"""The runtime itself, under many orders of its tasks, and interrupted at every point."""
+"""The runtime itself, in many orders of its tasks, and interrupted at every point."""
 
 import asyncio
 from collections.abc import Callable

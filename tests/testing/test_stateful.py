@@ -32,7 +32,7 @@ ONE = settings(QUICK, max_examples=1, phases=[Phase.generate])
 
 
 class Sleepers(AsyncRuleBasedStateMachine):
-    """Sleeps in rules and beside them; time passes only in rules."""
+    """Sleeps in rules and between them; time passes only in rules."""
 
     async def start(self) -> None:
         self.task = anyio.get_current_task().id
@@ -179,7 +179,7 @@ async def hasty_stop(hub: McpHub, entries: Any, cause: str, *, wait: bool) -> No
 
 
 class SmallClient(ClientMachine):
-    """The life of a client with two tools, and at times a server without any."""
+    """The life of a client with two tools, and sometimes a server without tools."""
 
     server_count = 0
 

@@ -1,4 +1,4 @@
-"""Sweeps over toolboxes and synthetic resources; their parts."""
+"""Sweeps over toolboxes and synthetic resources, and the parts of a sweep."""
 
 from random import Random
 from typing import Any

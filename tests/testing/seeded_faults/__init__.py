@@ -1,1 +1,1 @@
-"""Seeded faults: components of the runtime, each with one thing wrong, that the kit has to find."""
+"""Seeded faults: components of the runtime with one fault each, which the kit has to find."""

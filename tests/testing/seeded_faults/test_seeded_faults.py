@@ -1,4 +1,4 @@
-"""The kit finds every seeded fault within its budget, and nothing where nothing is wrong."""
+"""The kit finds every seeded fault within its budget, and none in the real runtime."""
 
 import pytest
 from hypothesis import settings
