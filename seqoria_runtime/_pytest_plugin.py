@@ -142,7 +142,7 @@ def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
 
 
 def _refuse_asynchronous_fixtures(item: pytest.Function, mark: pytest.Mark) -> None:
-    definitions: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009
+    definitions: dict[str, Any] = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public way
     for name in item.fixturenames:
         function = definitions[name][-1].func if name in definitions else None
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from anyio.lowlevel import current_token
@@ -17,6 +17,9 @@ from ._clock.deadlock import place
 from ._clock.worker_threads import running_threads
 from ._model.scripted_provider import ScriptedProvider
 from ._trace.trace import InvariantError
+
+if TYPE_CHECKING:
+    from .mcp import ScriptedMCPServer
 
 _POOLS = ("AnyIO worker thread", "Trio thread ", "asyncio_", "ThreadPoolExecutor-")
 _GRACE = 1.0
@@ -31,16 +34,6 @@ class HasStats(Protocol):
     """A client."""
 
     def stats(self) -> ClientStats: ...
-
-
-class HasConnections(Protocol):
-    """A server of `seqoria_runtime.testing.mcp`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def connections(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +58,7 @@ def check_no_leaks(
     *clients: HasStats,
     before: Snapshot | None = None,
     providers: Iterable[ScriptedProvider] = (),
-    servers: Iterable[HasConnections] = (),
+    servers: Iterable["ScriptedMCPServer"] = (),
 ) -> None:
     """Raise `LeakError` if something is left that should have ended by now. The error names each.
 
@@ -90,7 +83,9 @@ def check_no_leaks(
 
 @contextmanager
 def no_leaks(
-    *clients: HasStats, providers: Iterable[ScriptedProvider] = (), servers: Iterable[HasConnections] = ()
+    *clients: HasStats,
+    providers: Iterable[ScriptedProvider] = (),
+    servers: Iterable["ScriptedMCPServer"] = (),
 ) -> Generator[Snapshot]:
     """Check after the body of `with` that everything it started has ended; see `check_no_leaks`.
 
@@ -131,7 +126,7 @@ def _of_provider(provider: ScriptedProvider) -> list[str]:
     ]
 
 
-def _of_server(server: HasConnections) -> list[str]:
+def _of_server(server: "ScriptedMCPServer") -> list[str]:
     count = server.connections
     return [f"{count} MCP {'session' if count == 1 else 'sessions'} with {server.name!r}"] if count else []
 

@@ -1,8 +1,5 @@
 """Shows a conversation: answers on one console and everything else on another, in complete lines."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 from rich.text import Text
 
@@ -95,8 +92,4 @@ class ChatView:
 
 
 def _call(request: ToolCallRequest) -> str:
-    return f"{one_line(request.name)}({_arguments(request.arguments)})"
-
-
-def _arguments(arguments: Mapping[str, Any]) -> str:
-    return one_line(", ".join(f"{name}={value!r}" for name, value in arguments.items()))
+    return one_line(f"{request.name}({', '.join(f'{k}={v!r}' for k, v in request.arguments.items())})")

@@ -163,7 +163,7 @@ class _ReadyQueue:
 
 def task_of(handle: asyncio.Handle) -> asyncio.Task[Any] | None:
     """Return the task whose next step this handle is, if any."""
-    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]  # noqa: SLF001
+    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     return task if isinstance(task, asyncio.Task) else None
 
 
