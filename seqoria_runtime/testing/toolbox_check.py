@@ -111,16 +111,9 @@ class _Check:
         known = {(finding.name, finding.tool, finding.message) for finding in self.findings}
         if (name, problem.tool, str(problem)) in known:
             return
+        slots, timeout = problem.limits.max_concurrency, problem.limits.tool_timeout
         self.findings.append(
-            Finding(
-                name=name,
-                backend=backend,
-                message=str(problem),
-                calls=problem.calls,
-                tool=problem.tool,
-                max_concurrency=problem.limits.max_concurrency,
-                tool_timeout=problem.limits.tool_timeout,
-            )
+            Finding(name, backend, str(problem), problem.calls, problem.tool, slots, timeout)
         )
 
 

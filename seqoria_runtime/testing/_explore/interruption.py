@@ -88,12 +88,12 @@ class Interruption:
         """
         self._actions.update(actions)
 
-    def passing(self, place: str) -> None:
-        """Mark a place where a part of the scenario may fail; raises if it is to fail here."""
-        self.passages.append(place)
+    def passing(self, words: str) -> None:
+        """Mark a place, described by `words`, where the scenario may fail; raises if it is to fail here."""
+        self.passages.append(words)
         if self._site is not None and fails(self._site.form) and len(self.passages) == self._site.at:
             self.fired = True
-            self.where = f"as it passed {place!r}"
+            self.where = f"as it passed {words!r}"
             raise self._error()
 
     def faulty(self, function: F) -> F:
