@@ -1,6 +1,6 @@
-"""Owns the pytest plugin of the testing kit: its markers, its fixtures and `--replay`.
+"""The pytest plugin of the testing kit: its markers, its fixtures and `--replay`.
 
-Loads nothing of the kit before a test uses it, and leaves all other tests alone.
+It loads nothing of the kit before a test uses it, and leaves all other tests alone.
 """
 
 import functools
@@ -27,7 +27,7 @@ _MARKERS = {
     VIRTUAL_TIME: "(backends=('asyncio', 'trio')): run the asynchronous test in virtual time, on each",
     EXPLORE: "(schedules=100, backends=..., ...): run it in many orders of its tasks; options of `explore`",
     CANCEL: "(backends=..., ...): cancel it at each of its steps; options of `cancel_everywhere`",
-    FAIL: "(backends=..., ...): fail it at each place that it passes; options of `fail_everywhere`",
+    FAIL: "(backends=..., ...): fail it at each marked place; options of `fail_everywhere`",
 }
 _USES = pytest.mark.usefixtures(_BACKEND).mark
 _DEFAULT_SCHEDULES = 100
@@ -35,12 +35,12 @@ _DEFAULT_SCHEDULES = 100
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("seqoria_runtime")
-    with suppress(ValueError):  # another plugin has an option of this name: then ours is not there
+    with suppress(ValueError):  # another plugin has an option of this name, and keeps it
         group.addoption(
             "--replay",
             metavar="TOKEN",
             default=None,
-            help="run tests that are explored or interrupted just once, as the token of a failure says",
+            help="run explored or interrupted tests only once, as the token of a failure says",
         )
 
 
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(params=_INSTALLED)
 def virtual_time_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """asyncio, and trio where it is installed, in virtual time, as `anyio_backend` takes them."""
+    """asyncio and, if it is installed, trio, in virtual time, as `anyio_backend` takes them."""
     from seqoria_runtime.testing import virtual_backend
 
     return virtual_backend(request.param)
@@ -59,7 +59,7 @@ def virtual_time_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str,
 
 @pytest.fixture
 def interruption() -> "Interruption":
-    """What interrupts a test marked `cancel_everywhere` or `fail_everywhere`; nothing in any other."""
+    """The interruption of a test marked `cancel_everywhere` or `fail_everywhere`; no effect elsewhere."""
     from seqoria_runtime.testing import Interruption
 
     return Interruption(None)
@@ -75,7 +75,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
         return
     if not _is_asynchronous(obj):
         if mark in own:
-            pytest.fail(f"{name} is marked {mark.name!r}, but is no asynchronous function", pytrace=False)
+            pytest.fail(f"{name} is marked {mark.name!r}, but is not an asynchronous function", pytrace=False)
         return
     # anyio's plugin runs asynchronous tests, and their fixtures, that use this one.
     pytest.mark.usefixtures(_BACKEND)(obj)
@@ -106,7 +106,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     from seqoria_runtime.testing import virtual_backend
 
-    # Made here, since it holds a clock that no other test may have used.
+    # Made here, since its clock must be new for each test.
     item.callspec.params[_BACKEND] = virtual_backend(_name(item))
 
 
@@ -125,7 +125,7 @@ def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
     inner = given.inner_test if given is not None else test
     if hasattr(inner, "_anyio_original_func"):  # a property, on its second backend
         return
-    if not inspect.iscoroutinefunction(inner):  # of a marked class, and it uses the backend itself
+    if not inspect.iscoroutinefunction(inner):  # in a marked class, and it uses the backend itself
         return
     if mark.name != VIRTUAL_TIME:
         _refuse_asynchronous_fixtures(item, mark)
@@ -142,25 +142,25 @@ def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
 
 
 def _refuse_asynchronous_fixtures(item: pytest.Function, mark: pytest.Mark) -> None:
-    definitions: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009
+    definitions: dict[str, Any] = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public way
     for name in item.fixturenames:
         function = definitions[name][-1].func if name in definitions else None
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             pytest.fail(
-                f"{item.name} is marked {mark.name!r}, so each of its runs has an event loop of its own: "
-                f"it cannot have what the asynchronous fixture {name!r} made in another one",
+                f"{item.name} is marked {mark.name!r}, so each of its runs has a new event loop, and it "
+                f"cannot use the asynchronous fixture {name!r}, which runs in another one",
                 pytrace=False,
             )
 
 
 def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., None]:
-    """A synchronous test that explores the asynchronous one, or replays one run of it."""
+    """Return a synchronous test that explores the asynchronous one, or replays one run of it."""
     test: Callable[..., Awaitable[Any]] = item.obj
     options = {name: value for name, value in mark.kwargs.items() if name != "backends"}
     token = item.config.getoption("--replay", None)
     backend = _name(item)
 
-    # Not `wraps`: pytest and anyio look through it, and would see a coroutine function again.
+    # Not `wraps`: pytest and anyio would look through it and see a coroutine function.
     def run(**arguments: Any) -> None:
         __tracebackhide__ = True
         if mark.name == EXPLORE:
@@ -221,19 +221,19 @@ def _interrupt(
 
 
 def _is_for(token: str, backend: str, *, interrupted: bool) -> bool:
-    """Skip where a token is not for tests of this kind, on this backend."""
+    """Skip a test if the token is for another kind of test, or another backend."""
     from .testing._explore.token import Token
 
     read = Token.read(token)
     if read.backend != backend:
-        pytest.skip(f"the token {token!r} is one of {read.backend}")
+        pytest.skip(f"the token {token!r} is for {read.backend}")
     if (read.site is not None) is not interrupted:
-        pytest.skip(f"the token {token!r} is one of another kind of test")
+        pytest.skip(f"the token {token!r} is for another kind of test")
     return True
 
 
 def _mark_of(node: pytest.Item) -> pytest.Mark | None:
-    """The nearest of the kit's markers that a test has; none for a synchronous test of a marked class."""
+    """Return the nearest of the kit's markers, or `None` for a synchronous test of a marked class."""
     if _BACKEND not in getattr(getattr(node, "callspec", None), "params", ()):
         return None
     return next((mark for mark in node.iter_markers() if mark.name in _MARKERS), None)

@@ -1,4 +1,4 @@
-"""The tests' own surroundings: what they must catch is caught, in a run of their own."""
+"""The tests' own snapshot: what they must catch is caught, in a run of their own."""
 
 import os
 import re

@@ -1,18 +1,20 @@
-"""What a subcommand is, and how one runs its asynchronous part.
+"""What all subcommands share: their arguments, their toolboxes, and how they run asynchronous code."""
 
-Knows none of the subcommands.
-"""
-
+import importlib
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 
 import anyio
 
 from seqoria_runtime._base.checks import positive_int
+
+if TYPE_CHECKING:
+    from seqoria_runtime.toolbox import LocalToolbox
 
 Ts = TypeVarTuple("Ts")
 
@@ -20,21 +22,21 @@ SUCCESS = 0
 FAILURE = 1
 WRONG_USE = 2
 INTERRUPTED = 130
-"""The exit code of a program that ends by SIGINT, as shells have it."""
+"""The exit code of a program that ends by SIGINT, as in shells."""
 OUTPUT_CLOSED = 141
 """The same for SIGPIPE: the reader of the output, such as `head`, has gone."""
 
 
 class CommandError(Exception):
-    """A command cannot do what it was asked for; the text is the one line that its user reads."""
+    """A command cannot do its work; the text is the one line that the user reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A subcommand: a module makes one and `_main` lists it.
+class Subcommand:
+    """A subcommand: a module creates it, and `_main` lists it.
 
-    `run` gives the exit code. It may raise `CommandError`, and must not import `rich` before it is
-    called, so that a missing one is an error in words.
+    `run` returns the exit code. It may raise `CommandError`. Only `run` may import `rich`, so that a
+    missing `rich` is a clear error.
     """
 
     name: str
@@ -56,7 +58,7 @@ def add_context_argument(parser: ArgumentParser) -> None:
         default=[],
         type=key_and_value,
         metavar="NAME=VALUE",
-        help="a trusted value for hidden parameters; may be given several times",
+        help="a trusted value for hidden parameters; may be repeated",
     )
 
 
@@ -77,11 +79,38 @@ def positive(text: str) -> int:
 
 
 def write_report(argument: str, file: Path, text: str) -> None:
-    """Write what `argument` asked for. Raises `CommandError` if that is not possible."""
+    """Write the file that `argument` names; raise `CommandError` if that is not possible."""
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CommandError(f"{argument}: cannot write {file}: {error.strerror}") from error
+
+
+def load_toolbox(place: str, *, argument: str = "--toolbox") -> "LocalToolbox":
+    """Import a toolbox by `module:name`, also from the current directory.
+
+    Raises `CommandError`, which says what is wrong with this `argument` of the command line.
+    """
+    from seqoria_runtime.toolbox import LocalToolbox
+
+    module_name, colon, name = place.partition(":")
+    if not colon or not module_name or not name:
+        raise CommandError(f"{argument}: must be MODULE:NAME, such as my_app.tools:tools, not {place!r}")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise CommandError(
+            f"{argument}: cannot import {module_name!r}: {type(error).__name__}: {error}"
+        ) from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise CommandError(f"{argument}: module {module_name!r} has no {name!r}")
+        found = getattr(found, part)
+    if not isinstance(found, LocalToolbox):
+        raise CommandError(f"{argument}: {place} must be a LocalToolbox, not {type(found).__name__}")
+    return found
 
 
 def has_trio() -> bool:
@@ -95,10 +124,10 @@ def require_backend(backend: str) -> None:
 
 
 def run_on(backend: str, async_fn: Callable[[Unpack[Ts]], Awaitable[int]], *args: *Ts) -> int:
-    """Run `async_fn(*args)` in an event loop of its own; give its exit code, or that of an interruption.
+    """Run `async_fn(*args)` in a new event loop; return its exit code, or that of an interruption.
 
-    Raises `CommandError` if the backend is not installed, and `BrokenPipeError` alone, not in a
-    group, if the output cannot be written because its reader has gone.
+    Raises `CommandError` if the backend is not installed, and a `BrokenPipeError` outside of any group
+    if the reader of the output has gone.
     """
     require_backend(backend)
     code = INTERRUPTED

@@ -1,4 +1,4 @@
-"""Owns what Ctrl-C does: the first one stops what runs, the next one leaves the program at once."""
+"""Handles Ctrl-C: the first one stops what runs, the second one leaves the program at once."""
 
 import os
 import signal
@@ -16,14 +16,14 @@ Ts = TypeVarTuple("Ts")
 
 
 class Interrupts:
-    """At most one thing can be interrupted at a time."""
+    """Cancels the scope that is interruptible now. There is at most one at a time."""
 
     def __init__(self) -> None:
         self._scope: anyio.CancelScope | None = None
         self._on_stop: Callable[[], None] = _ignore
 
     async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Receive the signal until cancelled; has begun when the status says so."""
+        """Receive the signal until cancelled; ready when `task_status` has started."""
         if sys.platform == "win32":
             task_status.started()  # asyncio receives no signals there: Ctrl-C ends the program
             return
@@ -34,7 +34,7 @@ class Interrupts:
 
     @contextmanager
     def interruptible(self, on_stop: Callable[[], None] | None = None) -> Generator[anyio.CancelScope]:
-        """While open, Ctrl-C cancels this scope, and `on_stop` is called."""
+        """While open, let Ctrl-C cancel this scope and call `on_stop`."""
         with anyio.CancelScope() as scope:
             self._scope, self._on_stop = scope, on_stop or _ignore
             try:
@@ -44,7 +44,7 @@ class Interrupts:
 
     def _interrupt(self) -> None:
         if self._scope is None or self._scope.cancel_called:
-            # A tool that ignores its cancellation can hold up every other way out.
+            # A tool that ignores its cancellation could block every other way out.
             print(file=sys.stderr, flush=True)
             sys.stdout.flush()
             os._exit(INTERRUPTED)
@@ -53,9 +53,10 @@ class Interrupts:
 
 
 async def run_interruptibly(async_fn: Callable[[Unpack[Ts]], Awaitable[int]], *args: *Ts) -> int:
-    """Await `async_fn(*args)` and give its exit code, or that of an interruption once Ctrl-C cancels it.
+    """Await `async_fn(*args)`; return its exit code, or that of an interruption if Ctrl-C cancels it.
 
-    A `KeyboardInterrupt` would strike anywhere, in the middle of the runtime's own code too.
+    This is better than a `KeyboardInterrupt`, which may strike in the middle of the runtime's own code.
+    A cancelled caller cancels `async_fn`, too.
     """
     interrupts = Interrupts()
     code = INTERRUPTED

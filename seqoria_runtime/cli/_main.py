@@ -1,4 +1,4 @@
-"""Owns the command line: which subcommands there are, and how their failures are told."""
+"""The command line: its subcommands, and the messages and exit codes of their failures."""
 
 import io
 import os
@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from ._command import INTERRUPTED, OUTPUT_CLOSED, WRONG_USE, Command, CommandError
-from .bench import BENCH
-from .chat import CHAT
-from .check import CHECK
-from .demo import DEMO
+from ._check import CHECK
+from ._command import INTERRUPTED, OUTPUT_CLOSED, WRONG_USE, CommandError, Subcommand
+from .bench._command import BENCH
+from .chat._command import CHAT
+from .demo._command import DEMO
 
 PROGRAM = "seqoria-runtime"
-COMMANDS: Sequence[Command] = (DEMO, CHAT, CHECK, BENCH)
+COMMANDS: Sequence[Subcommand] = (DEMO, CHAT, CHECK, BENCH)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default those of the process; give its exit code.
+    """Run the command with these arguments, by default those of the process; return its exit code.
 
-    0 is success, 1 a failure, 2 a wrong use, 130 an interruption by Ctrl-C, 141 an output whose
-    reader has gone.
+    0 is success, 1 a failure, 2 wrong use, 130 an interruption by Ctrl-C, and 141 means that the reader
+    of the output has gone.
     """
     try:
         parsed = _parse(arguments)
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _never_fail_to_write()
     try:
         code = _run(parsed)
-        if sys.stdout is not None:  # as it is where the program was started with a closed one
+        if sys.stdout is not None:  # `None` if the program was started without one
             sys.stdout.flush()
         return code
     except CommandError as error:
@@ -46,13 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> Namespace:
     parsed, unknown = _parser().parse_known_args(arguments)
-    if unknown:  # argparse by itself would show the usage of the whole program
+    if unknown:  # argparse itself would show the usage of the whole program
         parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return parsed
 
 
 def _run(parsed: Namespace) -> int:
-    command: Command = parsed.command
+    command: Subcommand = parsed.command
     if find_spec("rich") is None:
         raise CommandError("rich is not installed: pip install 'seqoria-runtime[cli]'")
     return command.run(parsed)
@@ -70,14 +70,14 @@ def _parser() -> ArgumentParser:
 
 
 def _never_fail_to_write() -> None:
-    """Have characters that the terminal's encoding lacks written as `?`; a model may say anything."""
+    """Write characters that the terminal's encoding lacks as `?`: a model may write anything."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _discard_output() -> None:
-    """Keep the interpreter from complaining at its end of what it cannot write."""
+    """Keep the interpreter from complaining at exit about output that it cannot write."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

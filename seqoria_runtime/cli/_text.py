@@ -1,4 +1,4 @@
-"""Owns what the command writes: its consoles, and text from outside made safe for a terminal."""
+"""The consoles of the command, and text from outside made safe for a terminal."""
 
 import re
 import sys
@@ -14,15 +14,15 @@ _SPACE = re.compile(r"\s+")
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Let the command end by the error; rich's own `SystemExit` does not get out of a task group.
+        """Raise the error, since rich's own `SystemExit` does not get out of a task group.
 
-        The console does not fall silent: where a tool's call swallows the error, the next line raises.
+        The console stays active: if a tool's call swallows the error, the next line raises it again.
         """
         raise BrokenPipeError
 
 
 def make_console(*, stderr: bool = False, plain: bool = False) -> Console:
-    """A console without rich's own interpretation of text; `plain` takes colours and motion away."""
+    """Return a console that does not interpret text; `plain` turns colours and motion off."""
     return _Console(
         stderr=stderr,
         highlight=False,
@@ -34,12 +34,12 @@ def make_console(*, stderr: bool = False, plain: bool = False) -> Console:
 
 
 def can_animate(console: Console) -> bool:
-    """Whether lines that were written can be written again: on a terminal that is not a dumb one."""
+    """Return whether lines can be overwritten: on a terminal that is not a dumb one."""
     return console.is_interactive and sys.stdout.isatty()
 
 
 def printable(text: str) -> str:
-    """Text without control characters, which could do anything to a terminal; line ends and tabs stay."""
+    """Return the text without control characters, except for line ends and tabs."""
     return _CONTROL.sub("", text)
 
 
@@ -48,7 +48,7 @@ def one_line(text: str) -> str:
 
 
 class Labelled:
-    """A paragraph beside its label, for rich to print."""
+    """A paragraph with a label at its left, for rich to print."""
 
     def __init__(self, label: str, text: str, *, style: str = "") -> None:
         self._label = label

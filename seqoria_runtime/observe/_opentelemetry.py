@@ -1,6 +1,6 @@
-"""Owns how tool calls are told to OpenTelemetry: spans and a histogram, by the GenAI conventions.
+"""Reports tool calls to OpenTelemetry, as spans and a histogram, by the GenAI conventions.
 
-The package `opentelemetry-api` is loaded when an observer is made, and is no dependency.
+`opentelemetry-api` is not a dependency; it is loaded when an observer is created.
 """
 
 from typing import Any
@@ -14,13 +14,12 @@ _DURATION = "gen_ai.client.operation.duration"
 
 
 class OpenTelemetryObserver:
-    """Makes a span `execute_tool NAME` of each call that starts, below the application's current span.
+    """Creates a span `execute_tool NAME` for each call that starts, below the application's current span.
 
     A span lasts from the call's slot to its outcome, and has `gen_ai.tool.name`, `gen_ai.tool.call.id`
     and, for a call that failed, `error.type` with the outcome's `kind`; never arguments or results. The
-    same times go into the histogram `gen_ai.client.operation.duration`, in seconds. `tracer` and
-    `meter` are by default those of the global providers. Raises `ImportError` without
-    `opentelemetry-api`.
+    histogram `gen_ai.client.operation.duration` records the same times, in seconds. `tracer` and `meter`
+    default to those of the global providers. Raises `ImportError` without `opentelemetry-api`.
     """
 
     def __init__(self, *, tracer: Any = None, meter: Any = None) -> None:
@@ -39,7 +38,7 @@ class OpenTelemetryObserver:
         self._open: dict[tuple[int, int], tuple[Any, float]] = {}
 
     def __call__(self, event: CallEvent) -> None:
-        """Take note of an event."""
+        """Record an event."""
         key = event.batch, event.position
         if event.kind == "started":
             span = self._tracer.start_span(

@@ -1,55 +1,49 @@
-"""What applications test their tools and turns with: virtual time and scripted models.
+"""Tools for an application's tests: virtual time, scripted models and tools, orders of tasks, leaks.
 
 Importing it needs neither trio nor hypothesis; what needs them loads them when it is used.
 """
 
 from ._clock.deadlock import VirtualTimeDeadlock
+from ._clock.deadlock_watch import Backend, fail_on_deadlock
 from ._explore.everywhere import Coverage, cancel_everywhere, fail_everywhere, replay_interruption
 from ._explore.explore import Exploration, ScheduleFailure, TokenMismatch, explore, replay
 from ._explore.interruption import InjectedError, Interruption, SwallowedCancellationError
-from ._leaks import LeakError, Surroundings, check_no_leaks, leaks, surroundings
+from ._leaks import LeakError, Snapshot, check_no_leaks, no_leaks, snapshot
 from ._model.script import Reply, ScriptedCall, broken_call, call, calls, cuts_off, emits, fails, says, stalls
 from ._model.scripted_provider import ScriptedProvider, ScriptError, StreamRecord
 from ._schedules.backends import ScheduleUnavailable, require_schedules
-from ._schedules.schedule import FixedSchedule, PctSchedule, RandomSchedule, Schedule
-from ._trace.histories import Exchange, Response, check_history
-from ._trace.invariant import InvariantError
+from ._schedules.schedule import FixedSchedule, PrioritySchedule, RandomSchedule, Schedule
+from ._trace.histories import CallPair, HistoryResponse, HistoryTurn, check_history
 from ._trace.recorded import RecordedToolbox, record_batch, record_turn
-from ._trace.trace import Moment, Trace, TracedBatch, TracedCall
-from ._virtual_time import (
-    Backend,
-    fail_on_deadlock,
-    run_on_both,
-    run_virtual,
-    virtual_backend,
-    wait_for_abandoned_threads,
-)
+from ._trace.trace import InvariantError, Moment, Trace, TracedBatch, TracedCall
+from ._virtual_time import run_on_both, run_virtual, virtual_backend, wait_for_abandoned_threads
 from .invariants import check_trace
 
 __all__ = [
     "Backend",
+    "CallPair",
     "Coverage",
-    "Exchange",
     "Exploration",
     "FixedSchedule",
+    "HistoryResponse",
+    "HistoryTurn",
     "InjectedError",
     "Interruption",
     "InvariantError",
     "LeakError",
     "Moment",
-    "PctSchedule",
+    "PrioritySchedule",
     "RandomSchedule",
     "RecordedToolbox",
     "Reply",
-    "Response",
     "Schedule",
     "ScheduleFailure",
     "ScheduleUnavailable",
     "ScriptError",
     "ScriptedCall",
     "ScriptedProvider",
+    "Snapshot",
     "StreamRecord",
-    "Surroundings",
     "SwallowedCancellationError",
     "TokenMismatch",
     "Trace",
@@ -69,7 +63,7 @@ __all__ = [
     "fail_everywhere",
     "fail_on_deadlock",
     "fails",
-    "leaks",
+    "no_leaks",
     "record_batch",
     "record_turn",
     "replay",
@@ -78,8 +72,8 @@ __all__ = [
     "run_on_both",
     "run_virtual",
     "says",
+    "snapshot",
     "stalls",
-    "surroundings",
     "virtual_backend",
     "wait_for_abandoned_threads",
 ]

@@ -1,7 +1,4 @@
-"""Owns the look for what a test left behind: tasks, slots, threads, processes, streams and sessions.
-
-Looks only; ends nothing.
-"""
+"""Detects what a test left behind: tasks, slots, threads, processes, streams and sessions."""
 
 import threading
 from collections.abc import Generator, Iterable
@@ -9,17 +6,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from anyio.lowlevel import current_token
 
-from seqoria_runtime._execution.calls import threads
 from seqoria_runtime.client import ClientStats
 
 from ._clock.deadlock import place
+from ._clock.worker_threads import running_threads
 from ._model.scripted_provider import ScriptedProvider
-from ._trace.invariant import InvariantError
+from ._trace.trace import InvariantError
+
+if TYPE_CHECKING:
+    from .mcp import ScriptedMCPServer
 
 _POOLS = ("AnyIO worker thread", "Trio thread ", "asyncio_", "ThreadPoolExecutor-")
 _GRACE = 1.0
@@ -27,37 +27,27 @@ _PROCESSES = Path("/proc")
 
 
 class LeakError(InvariantError):
-    """Something outlived what made it; the text says what, one line each."""
+    """Something outlived what made it; the text names each such thing on its own line."""
 
 
 class HasStats(Protocol):
-    """A client, as far as its slots are concerned."""
+    """A client."""
 
     def stats(self) -> ClientStats: ...
 
 
-class HasConnections(Protocol):
-    """A server of the kit (`seqoria_runtime.testing.mcp`), as far as its connections are concerned."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def connections(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What there was at one moment, outside and inside of the event loop that ran, if one did."""
+class Snapshot:
+    """What existed at one moment: the tasks of the running event loop, threads and child processes."""
 
     tasks: frozenset[int]
     threads: frozenset[threading.Thread]
     processes: frozenset[int]
 
 
-def surroundings() -> Surroundings:
-    """What there is now: everything that `check_no_leaks` will not complain of later."""
-    return Surroundings(
+def snapshot() -> Snapshot:
+    """Return what exists now, for `check_no_leaks(before=...)`."""
+    return Snapshot(
         tasks=frozenset(task.id for task in _tasks()),
         threads=frozenset(threading.enumerate()),
         processes=frozenset(_processes()),
@@ -66,18 +56,18 @@ def surroundings() -> Surroundings:
 
 def check_no_leaks(
     *clients: HasStats,
-    before: Surroundings | None = None,
+    before: Snapshot | None = None,
     providers: Iterable[ScriptedProvider] = (),
-    servers: Iterable[HasConnections] = (),
+    servers: Iterable["ScriptedMCPServer"] = (),
 ) -> None:
-    """Raise `LeakError`, which names each, if something is left that should have ended by now.
+    """Raise `LeakError` if something is left that should have ended by now. The error names each.
 
-    Looks at the clients: no call runs or waits, every slot is free but those of abandoned threads
-    that really still run, which are told too; at the runtime's worker threads of this event loop; at
-    the streams of scripted models, and the sessions of scripted MCP servers; and, against `before`,
-    at tasks of this event loop, at threads (a library's idle pool is none) and on Linux at child
-    processes. May be called outside of an event loop as well, which then has neither tasks nor worker
-    threads. It gives threads and processes that are about to end a second.
+    Checks that the clients have no call that runs or waits, and no slot that is not free (not even for
+    an abandoned thread that still runs); that the runtime has no worker thread in this event loop; that
+    the streams of scripted models and the sessions of scripted MCP servers are closed; and, compared
+    with `before`, that there are no new tasks in this event loop, no new threads (except for idle pools
+    of libraries) and, on Linux, no new child processes. Outside of an event loop there are no tasks or
+    worker threads to check. Threads and processes that are about to end get a second to do so.
     """
     found = [leak for client in clients for leak in _of_client(client)]
     found += (leak for provider in providers for leak in _of_provider(provider))
@@ -92,17 +82,17 @@ def check_no_leaks(
 
 
 @contextmanager
-def leaks(
+def no_leaks(
     *clients: HasStats,
     providers: Iterable[ScriptedProvider] = (),
-    servers: Iterable[HasConnections] = (),
-) -> Generator[Surroundings]:
-    """Check that what the body of `with` began has ended after it; see `check_no_leaks`.
+    servers: Iterable["ScriptedMCPServer"] = (),
+) -> Generator[Snapshot]:
+    """Check after the body of `with` that everything it started has ended; see `check_no_leaks`.
 
-    What the body raises comes out as it is, and nothing is checked then.
+    An exception of the body passes through, and then nothing is checked.
     """
-    before = surroundings()
-    yield before  # noqa: RUF075 - a block that raised is told of its own error, not of leaks
+    before = snapshot()
+    yield before  # noqa: RUF075 - an exception of the body matters more than its leaks
     check_no_leaks(*clients, before=before, providers=providers, servers=servers)
 
 
@@ -123,7 +113,7 @@ def _of_client(client: HasStats) -> list[str]:
 
 
 def lost_slots(stats: ClientStats) -> int:
-    """How many slots are held by nothing that the figures tell of."""
+    """Return the number of slots that are held by no call and no abandoned thread."""
     held = stats.max_concurrency - stats.free_slots
     return max(held - sum(stats.running.values()) - sum(stats.abandoned.values()), 0)
 
@@ -136,7 +126,7 @@ def _of_provider(provider: ScriptedProvider) -> list[str]:
     ]
 
 
-def _of_server(server: HasConnections) -> list[str]:
+def _of_server(server: "ScriptedMCPServer") -> list[str]:
     count = server.connections
     return [f"{count} MCP {'session' if count == 1 else 'sessions'} with {server.name!r}"] if count else []
 
@@ -146,12 +136,12 @@ def _worker_threads() -> list[str]:
     if native is None:
         return []
     return [
-        f"a worker thread of the runtime that runs {_name(call.function)}"
-        for call in threads.calls_in_threads(native)
+        f"a worker thread of the runtime that runs {_name(thread.function)}"
+        for thread in running_threads(native).values()
     ]
 
 
-def _new_tasks(before: Surroundings) -> list[str]:
+def _new_tasks(before: Snapshot) -> list[str]:
     return [
         f"the task {task.name!r}, in {place(task.coro)}"
         for task in _tasks()
@@ -159,7 +149,7 @@ def _new_tasks(before: Surroundings) -> list[str]:
     ]
 
 
-def _new_threads(before: Surroundings) -> list[str]:
+def _new_threads(before: Snapshot) -> list[str]:
     new = [thread for thread in set(threading.enumerate()) - before.threads if not _in_pool(thread)]
     for thread in new:
         if thread is not threading.current_thread():
@@ -167,7 +157,7 @@ def _new_threads(before: Surroundings) -> list[str]:
     return [f"the thread {thread.name!r}" for thread in new if thread.is_alive()]
 
 
-def _new_processes(before: Surroundings) -> list[str]:
+def _new_processes(before: Snapshot) -> list[str]:
     patience = threading.Event()
     for _ in range(10):
         new = {pid: command for pid, command in _processes().items() if pid not in before.processes}
@@ -193,7 +183,7 @@ def _in_pool(thread: threading.Thread) -> bool:
 
 
 def _processes() -> dict[int, str]:
-    """The child processes of this one with their command lines; none where there is no /proc."""
+    """Return the child processes with their command lines; none on systems without /proc."""
     children = " ".join(_read(path) for path in _PROCESSES.glob("self/task/*/children")).split()
     return {int(pid): _read(_PROCESSES / pid / "cmdline") or "which has ended" for pid in children}
 
@@ -202,7 +192,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
-        return ""  # whose file it was has just ended
+        return ""  # the process has just ended
 
 
 def _name(function: Any) -> str:

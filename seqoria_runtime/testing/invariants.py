@@ -1,19 +1,17 @@
-"""What must hold of every trace, one function for each rule; each raises `InvariantError`.
+"""The rules that every trace must keep, one function for each; each raises `InvariantError`.
 
-Judges a trace, and runs nothing. Times are seconds of the event loop's clock.
+Times are seconds of the event loop's clock.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from seqoria_runtime.models import ToolCallResult
 
-from ._trace.capacity import check_limit, check_makespan, check_prompt_start
-from ._trace.fairness import check_fairness
-from ._trace.fallback_rule import check_fallback
+from ._model.scripted_provider import ScriptedProvider
+from ._trace.capacity import check_fairness, check_limit, check_makespan, check_prompt_start
 from ._trace.histories import check_history
-from ._trace.invariant import InvariantError
 from ._trace.order import check_order, check_skips
-from ._trace.trace import Trace, TracedCall
+from ._trace.trace import InvariantError, Trace, TracedCall
 
 __all__ = [
     "InvariantError",
@@ -37,7 +35,7 @@ _NEVER_RUN = {"unknown_tool", "invalid_arguments", "skipped", "cyclic_dependency
 
 
 def check_trace(trace: Trace) -> None:
-    """Check every rule that a trace can be held against; the error ends with the trace's story."""
+    """Check a trace against every rule; the error ends with the trace as text."""
     for check in _CHECKS:
         try:
             check(trace)
@@ -46,7 +44,7 @@ def check_trace(trace: Trace) -> None:
 
 
 def check_outcomes(trace: Trace) -> None:
-    """Each call of a complete batch has exactly one outcome, its own, and ran at most once."""
+    """Each call of a complete batch has exactly one outcome, which is its own, and ran at most once."""
     complete = {batch.number for batch in trace.batches if batch.complete}
     for call in trace.calls:
         if not call.settled and call.batch in complete:
@@ -76,7 +74,7 @@ def _check_own_outcome(call: TracedCall) -> None:
 
 
 def check_ended(trace: Trace) -> None:
-    """No asynchronous function of a batch runs on when the batch is over; threads may."""
+    """No asynchronous function of a batch runs on when the batch is over. Threads may."""
     over = {batch.number: batch.ended for batch in trace.batches}
     for call in trace.calls:
         ended = None if call.batch is None else over[call.batch]
@@ -87,13 +85,13 @@ def check_ended(trace: Trace) -> None:
 
 
 def check_completion_order(trace: Trace) -> None:
-    """Outcomes are told in the order in which the calls were over."""
-    told = sorted(
+    """Outcomes come in the order in which the calls were over."""
+    settled = sorted(
         (call for call in trace.calls if call.settled and call.ends and call.kind in {"result", "failed"}),
         key=lambda call: call.settled[0][0],
     )
     latest: TracedCall | None = None
-    for call in told:
+    for call in settled:
         if latest is not None and call.batch == latest.batch and call.ends[0].time < latest.ends[0].time:
             raise InvariantError(
                 f"{call} was over at {call.ends[0].time:g} s, but was answered after {latest}, "
@@ -104,7 +102,7 @@ def check_completion_order(trace: Trace) -> None:
 
 
 def check_timeouts(trace: Trace) -> None:
-    """A call's time counts from its slot on; one that overran it is an error, and no other one is."""
+    """A call's time counts from its slot on; a call that overran it times out, and no other does."""
     for call in trace.calls:
         if call.asked is not None and call.settled:
             _check_timeout(call, trace.timeout_of(call))
@@ -134,11 +132,26 @@ def _check_timeout(call: TracedCall, timeout: float | None) -> None:
 
 
 def check_isolation(trace: Trace) -> None:
-    """No function sees the context variables that another call has set, unless it was called from there."""
+    """No function sees the context variables that another call has set, unless that call requested it."""
     for call in trace.calls:
         if call.starts and call.saw != call.parent:
             other = "the code outside" if call.saw is None else str(trace.calls[call.saw])
             raise InvariantError(f"{call} saw the context variables of {other} at {call.starts[0].time:g} s")
+
+
+def check_fallback(providers: Iterable[ScriptedProvider]) -> None:
+    """A request that failed after its first output does not go to another model, or to the same one again."""
+    streams = [(stream, provider.name) for provider in providers for stream in provider.streams]
+    for failed, first in streams:
+        if failed.end != "failed" or not failed.events or failed.closed_at is None:
+            continue
+        for other, second in streams:
+            again = other is not failed and other.request.messages == failed.request.messages
+            if again and other.opened_at >= failed.closed_at:
+                raise InvariantError(
+                    f"{second!r} was asked at {other.opened_at:g} s what {first!r} had been asked, which had "
+                    f"given {failed.events} events before it failed at {failed.closed_at:g} s"
+                )
 
 
 _CHECKS: Sequence[Callable[[Trace], None]] = (

@@ -1,6 +1,6 @@
-"""MCP servers in this process that do as they are told, in virtual time too (extra `mcp`).
+"""Scripted MCP servers in this process, in virtual time, too (extra `mcp`).
 
-A client talks to one over the SDK's own streams and with the whole protocol; there are no sockets.
+A client talks to one over the SDK's own streams and with the whole protocol, but without sockets.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -16,7 +16,7 @@ from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.mcp._config.server_config import require_sdk
 from seqoria_runtime.toolbox import LocalToolbox
 
-from ._mcp.tools import MCPRefusal, RawResult, ServedTools, ServerDeath, report_progress, reporter
+from ._mcp_tools import MCPRefusal, RawResult, ServedTools, ServerDeath, report_progress, reporter
 from ._tools.dag import FaultPlan
 
 __all__ = ["MCPRefusal", "RawResult", "ScriptedMCPServer", "ServedCall", "ServerDeath", "report_progress"]
@@ -32,7 +32,7 @@ _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 @dataclass(slots=True)
 class ServedCall:
-    """One call that reached a server. `state` is "running", "answered", "cancelled" or "lost"."""
+    """A call that reached a server. `state` is "running", "answered", "cancelled" or "lost"."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -41,19 +41,17 @@ class ServedCall:
 
 
 class ScriptedMCPServer:
-    """A server that offers the tools of a toolbox.
+    """A server that offers the tools of a toolbox. Pass `server.config()` to a client.
 
-    Give a client `server.config()`. Its tools' functions decide what it answers: what they return is
-    a text (or a `RawResult`), an exception is a result with `isError`, an `MCPRefusal` an error of
-    the protocol, and a `ServerDeath` ends the server in mid call. `faults` does the same for single
-    calls, counted over the server's whole life. `protocol` says which era it speaks. Raises
-    `MissingExtraError` where the SDK is not installed.
+    The tools' functions decide what it answers: what they return becomes a text (or is a `RawResult`),
+    an exception a result with `isError`, an `MCPRefusal` a protocol error, and a `ServerDeath` ends the
+    server in the middle of the call. `faults` does the same for single calls, counted over the server's
+    whole life. `protocol` is the version that it speaks. Raises `MissingExtraError` without the SDK.
 
-    What a test may change at any time: `down`, while which it lets nobody connect; `delays`, the
-    seconds before a method such as "tools/list" is answered; `answers`, functions for methods beside
-    those of tools, such as "resources/list", that make a result of the parameters. What it may look
-    at: `calls`, `methods` (all that was asked, in order), `toolbox` (see `offer`), and `connections`,
-    the number of those open.
+    A test may change at any time: `down`, which refuses connections; `delays`, the seconds before a
+    method such as "tools/list" is answered; and `answers`, functions from parameters to results for
+    other methods, such as "resources/list". It may read: `calls`, `methods` (all requests, in order),
+    `toolbox` (see `offer`), and `connections`, the number of open ones.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class ScriptedMCPServer:
         self.answers: dict[str, Callable[[Json], Json | Awaitable[Json]]] = {}
         self.calls: list[ServedCall] = []
         self.methods: list[str] = []
-        self._open: list[_Connection] = []
+        self._open: list[_ServedConnection] = []
         self.toolbox = LocalToolbox() if toolbox is None else toolbox
         self._tools = ServedTools(self.toolbox, self.faults)
 
@@ -84,29 +82,32 @@ class ScriptedMCPServer:
         return len(self._open)
 
     def config(self, **options: Any) -> MCPServerConfig:
-        """What a client's `mcp_servers` takes, with `options` of `MCPServerConfig`."""
+        """Return an item for a client's `mcp_servers`, with `options` of `MCPServerConfig`."""
         return MCPServerConfig(server=self, **{"name": self.name, **options})
 
     async def offer(self, toolbox: LocalToolbox) -> None:
-        """Offer other tools from now on, and tell connected clients so, in the way of the era."""
+        """Offer other tools from now on, and notify the connected clients as the protocol says.
+
+        A cancelled caller may have notified only some of them.
+        """
         self._tools.use(toolbox)
         self.toolbox = toolbox
         for connection in tuple(self._open):
-            await connection.tell_change()
+            await connection.notify_of_change()
 
     def die(self) -> None:
-        """End all connections at once. Unless it is `down`, the server can be connected again."""
+        """End all connections at once. Clients can connect again, unless the server is `down`."""
         for connection in self._open:
             connection.scope.cancel("the server dies")
 
     def create_initialization_options(self) -> None:
-        """Called by the client, as for the SDK's servers."""
+        """For the client, which calls it as for the SDK's servers."""
 
     async def run(self, read_stream: Any, write_stream: Any, options: None) -> None:
-        """Serve one connection; called by the client."""
+        """Serve one connection until the client leaves. For the client; cancelling it ends the connection."""
         if self.down:
             return
-        connection = _Connection(self, write_stream)
+        connection = _ServedConnection(self, write_stream)
         self._open.append(connection)
         try:
             await connection.serve(read_stream)
@@ -114,9 +115,9 @@ class ScriptedMCPServer:
             self._open.remove(connection)
 
     async def answer(self, method: str, params: Json, subscribe: Callable[[], Awaitable[None]]) -> Json:
-        """The result of a request, which `subscribe` lets hear of changes; called by a connection.
+        """Return the result of a request, for a connection; `subscribe` waits, and notifies of changes.
 
-        Raises `MCPRefusal`, and `ServerDeath`.
+        Raises `MCPRefusal` and `ServerDeath`. A cancelled call is recorded as "cancelled".
         """
         await anyio.sleep(self.delays.get(method, 0))
         if method in self.answers:
@@ -164,26 +165,24 @@ class ScriptedMCPServer:
         return f"ScriptedMCPServer({self.name!r}, protocol={self.protocol!r})"
 
 
-class _Connection:
-    """One connection of a server: the requests that are being answered, and who listens for changes."""
+class _ServedConnection:
+    """One connection of a server: the requests in progress, and the subscriptions to changes."""
 
     def __init__(self, server: ScriptedMCPServer, write_stream: Any) -> None:
-        from ._mcp import wire
-
         self._server = server
-        self._wire = wire
         self._stream = write_stream
         self._running: dict[Any, CancelScope] = {}
         self._subscriptions: dict[Any, Any] = {}
         self.scope = CancelScope()
 
     async def serve(self, read_stream: Any) -> None:
-        """Answer until the client goes or the server dies."""
+        """Answer until the client leaves or the server dies."""
         with self.scope:
             async with anyio.create_task_group() as group:
                 async for item in read_stream:
-                    self._take(self._wire.read(item), group.start_soon)
-                self.scope.cancel("the client has gone")
+                    message = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+                    self._take(message, group.start_soon)
+                self.scope.cancel("the client has left")
 
     def _take(self, message: Json, start_soon: Callable[..., object]) -> None:
         method, params = message.get("method"), message.get("params") or {}
@@ -219,8 +218,8 @@ class _Connection:
             reporter.reset(before)
 
     async def _report(self, token: Any, done: float, total: float | None, message: str | None) -> None:
-        told = {"progressToken": token, "progress": done, "total": total, "message": message}
-        params = {key: value for key, value in told.items() if value is not None}
+        progress = {"progressToken": token, "progress": done, "total": total, "message": message}
+        params = {key: value for key, value in progress.items() if value is not None}
         await self._send({"method": "notifications/progress", "params": params})
 
     async def _subscribe(self, request: Any, params: Json) -> None:
@@ -233,15 +232,19 @@ class _Connection:
         finally:
             del self._subscriptions[request]
 
-    async def tell_change(self) -> None:
-        """Say that the list of tools is another one."""
-        told = [{"params": about} for about in self._subscriptions.values()]
-        for rest in told if self._server.protocol != _PROTOCOLS[0] else [{}]:
+    async def notify_of_change(self) -> None:
+        """Notify the client that the list of tools has changed."""
+        subscribed = [{"params": about} for about in self._subscriptions.values()]
+        for rest in subscribed if self._server.protocol != _PROTOCOLS[0] else [{}]:
             await self._send({"method": "notifications/tools/list_changed", **rest})
 
     async def _send(self, message: Json) -> None:
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
         with suppress(*_GONE):
-            await self._stream.send(self._wire.written({"jsonrpc": "2.0", **message}))
+            sent = jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **message})
+            await self._stream.send(SessionMessage(sent))
 
 
 _ENVELOPE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}

@@ -1,4 +1,4 @@
-"""Tools that do as they are told, in virtual time too: alone, as graphs, and as faults of others."""
+"""Scripted tools, alone, as graphs, and as faults of other tools; in virtual time, too."""
 
 from ._tools.behaviours import Behaviour, blocks_thread, fails, hangs, ignores_cancel, returns, sleeps
 from ._tools.dag import FaultPlan, ScriptedTool, ToolDag

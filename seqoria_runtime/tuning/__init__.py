@@ -1,7 +1,4 @@
-"""Finds the limit on concurrency that suits an application's tools, by trying several.
-
-Also the command `seqoria-runtime bench limits`.
-"""
+"""Finds the concurrency limit that suits an application's tools, as `seqoria-runtime bench limits` does."""
 
 from ._calls_file import CallsFileError, PlannedCall, read_calls
 from ._durations import Durations

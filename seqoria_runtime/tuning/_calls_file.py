@@ -1,4 +1,4 @@
-"""Owns the form of a file of calls: JSON lines, each a call or a batch of calls. Pure.
+"""Reads a file of calls: JSON lines, each a call or a batch of calls.
 
 A call is an object with the `name` of a tool, its `arguments` (default: none) and how often to
 `repeat` it in its batch (default: 1); a batch is a list of such objects.
@@ -13,18 +13,18 @@ _MOST_CALLS = 1_000_000
 
 
 class PlannedCall(NamedTuple):
-    """A call of a workload, to be made once in each run."""
+    """A call of a workload, made once in each run."""
 
     name: str
     arguments: dict[str, Any]
 
 
 class CallsFileError(ValueError):
-    """A line is not what it should be; the text names the line by its number."""
+    """A line is invalid; the text names its number."""
 
 
 def read_calls(lines: Iterable[str], tools: Collection[str]) -> tuple[tuple[PlannedCall, ...], ...]:
-    """The batches in these lines, for a toolbox with these tools; raises `CallsFileError`."""
+    """Return the batches in these lines, for a toolbox with these tools; raises `CallsFileError`."""
     batches = []
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -33,7 +33,7 @@ def read_calls(lines: Iterable[str], tools: Collection[str]) -> tuple[tuple[Plan
             except ValueError as error:
                 raise CallsFileError(f"line {number}: {error}") from None
     if not batches:
-        raise CallsFileError("there is no call in it")
+        raise CallsFileError("there are no calls in it")
     return tuple(batches)
 
 

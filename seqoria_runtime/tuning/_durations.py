@@ -1,4 +1,4 @@
-"""Owns distributions of durations, and how they are written: `lognormal,median=50ms,p99=2s`. Pure."""
+"""Distributions of durations, written as `lognormal,median=50ms,p99=2s`."""
 
 import math
 import re
@@ -17,14 +17,14 @@ _Draw: TypeAlias = Callable[[Random], float]
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """A distribution of durations in seconds, by the text that it was written as."""
+    """A distribution of durations in seconds, and the text that it was parsed from."""
 
     text: str
     draw: _Draw
 
     @classmethod
     def parse(cls, text: str) -> "Durations":
-        """Read a distribution; raises `ValueError`, which says what is wrong and what there is."""
+        """Read a distribution; raises `ValueError`, which says what is wrong and lists the distributions."""
         name, *parts = text.split(",")
         known = _KINDS.get(name.strip())
         if known is None:
@@ -41,7 +41,7 @@ def parse_seconds(text: str) -> float:
     """Read a duration such as 50ms, 2s, 1.5m or plain seconds; raises `ValueError`."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no duration such as 50ms, 2s or 0.5")
+        raise ValueError(f"{text!r} is not a duration such as 50ms, 2s or 0.5")
     return float(found[1]) * _UNITS[found[2]]
 
 

@@ -1,9 +1,9 @@
-"""Owns the recommendation: from runs under several limits to the limit that makes the best of the tools.
+"""Recommends a limit from runs under several limits.
 
 The method is that of asymptotic bounds (Denning and Buzen, "The Operational Analysis of Queueing Network
-Models", 1978): below the knee, work that is done at once grows as the limit does; above it, it is what
-the tools can bear. Both lines meet at `N* = X_max * R_0`, the most throughput times the latency without
-load, which is also where Kleinrock's power (1979), throughput over latency, has its maximum. Pure.
+Models", 1978): below the knee, the work done at once grows with the limit; above it, it stays at the
+capacity of the tools. The two lines meet at `N* = X_max * R_0`, the maximum throughput times the latency
+without load, which is also where Kleinrock's power (1979), throughput over latency, has its maximum.
 """
 
 import math
@@ -23,13 +23,13 @@ _CALLS_A_SLOT = 5
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What `limit` calls at once get done.
+    """What a limit achieves.
 
-    `slowdown` is how many times its latency without load a call takes. `work` is how many calls'
+    `slowdown` is the latency of a call divided by its latency without load. `work` is how many calls'
     worth of progress is made at once: the relative capacity of Gunther's Universal Scalability Law. It
-    is the calls in flight that were to give a result, over the slowdown, compared with the lowest limit:
-    calls that fail without load, too, say nothing of a limit. With few `calls_a_slot` most of a run is
-    its begin and its end, and both figures are uncertain.
+    is the number of calls in flight that will have a result, divided by the slowdown, relative to the
+    lowest limit, since calls that fail even without load say nothing about a limit. With few
+    `calls_a_slot` a run is mostly start and end, and both figures are uncertain.
     """
 
     limit: int
@@ -40,10 +40,10 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """The recommended `limit`, and what it rests on.
+    """The recommended `limit`, and the reasons.
 
-    `most_work` is the most that was done at once, under `best_limit`. `saturated` says whether the
-    tools were at their limit at all: where not, the recommendation is only the highest limit tried.
+    `most_work` is the most work done at once, under `best_limit`. `saturated` is whether the tools
+    reached their capacity; if not, the recommendation is only the highest limit tried.
     """
 
     limit: int
@@ -53,7 +53,7 @@ class Knee:
 
 
 def capacities(runs: Iterable[Run]) -> list[Capacity]:
-    """What each limit gets done, in the order of the limits; the lowest one counts as without load."""
+    """Return the capacity under each limit, in order. The lowest limit stands for no load."""
     by_repetition: dict[int, dict[int, Run]] = defaultdict(dict)
     for run in runs:
         by_repetition[run.repetition][run.limit] = run
@@ -75,7 +75,7 @@ def capacities(runs: Iterable[Run]) -> list[Capacity]:
 
 
 def knee(measured: Sequence[Capacity]) -> Knee:
-    """The limit to recommend; `measured` is in the order of the limits, and not empty."""
+    """Return the limit to recommend; `measured` is in the order of the limits, and not empty."""
     certain = _certain(measured)
     last, first = certain[-1], _first_nearly_best(certain)
     best = max((one for one in certain if one.limit <= 2 * first.limit), key=lambda one: one.work.median)
@@ -85,7 +85,7 @@ def knee(measured: Sequence[Capacity]) -> Knee:
 
 
 def finer_limits(measured: Sequence[Capacity]) -> list[int]:
-    """The limits between those measured that would tell more exactly where the knee is."""
+    """Return limits between those measured that locate the knee more exactly."""
     first = measured.index(_first_nearly_best(_certain(measured)))
     low = measured[max(first - 1, 0)].limit
     high = measured[min(first + 1, len(measured) - 1)].limit
@@ -95,7 +95,7 @@ def finer_limits(measured: Sequence[Capacity]) -> list[int]:
 
 
 def _certain(measured: Sequence[Capacity]) -> Sequence[Capacity]:
-    """Those measured with enough calls, or all where these are not enough to compare."""
+    """Return those measured with enough calls, or all if these are too few to compare."""
     enough = [one for one in measured if one.calls_a_slot >= _CALLS_A_SLOT]
     return enough if len(enough) > 1 else measured
 
@@ -106,14 +106,14 @@ def _first_nearly_best(measured: Sequence[Capacity]) -> Capacity:
 
 
 def _slowdown(base: Run, run: Run) -> float:
-    """How many times as long a call took as the same one did in `base`: the geometric mean over the calls.
+    """Return how much longer a call took than the same call in `base`: the geometric mean over the calls.
 
-    The same call is compared with itself, so that a few long calls among many short ones do not count
-    for more than they are, and the chance in their durations cancels out. How soon a call fails tells
-    nothing, so those with a result in both runs count, if there are any.
+    Each call is compared with itself, so that a few long calls among many short ones do not dominate,
+    and random durations cancel out. The latency of a failure says nothing, so only calls with a result
+    in both runs count, if there are any.
     """
-    # The first calls find the tools empty, and the last ones have less company than the limit allows. To
-    # choose by their ends instead would be to choose by their durations.
+    # The first calls find the tools idle, and the last ones run with fewer others than the limit allows.
+    # Choosing by their ends instead would mean choosing by their durations.
     places = [place for place, call in enumerate(run.calls) if call.started is not None]
     places.sort(key=lambda place: run.calls[place].started or 0.0)
     edge = min(run.limit, len(places) // 3)
@@ -129,7 +129,7 @@ def _latency(call: CallRecord) -> float:
 
 
 def by_limit(runs: Iterable[Run]) -> Mapping[int, list[Run]]:
-    """The runs of each limit, in the order of the limits."""
+    """Return the runs of each limit, in the order of the limits."""
     found: dict[int, list[Run]] = defaultdict(list)
     for run in runs:
         found[run.limit].append(run)

@@ -1,4 +1,4 @@
-"""Owns the running of a workload under one limit after the other, and what is noted of its calls."""
+"""Runs a workload under one limit after the other, and records its calls."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ DEFAULT_LIMITS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A run has ended, as number `done` of the `planned` ones that are known by now."""
+    """A run has ended: number `done` of the `planned` runs known so far."""
 
     done: int
     planned: int
@@ -39,14 +39,14 @@ async def measure_limits(
     """Run a workload under each of `limits`, `repetitions` times over, and recommend one.
 
     The lowest limit stands for the tools without load, so it should be 1 or little more. Limits above
-    the number of calls are left out. `refine` measures limits between the two around the knee as well.
-    `tool_timeout` is in seconds. `on_progress` is told of each run, so that a caller that is cancelled
-    still has the runs so far, for `report_of`. In virtual time, hours take seconds: see `run_virtual`.
+    the number of calls are left out. `refine` also measures limits around the knee. `tool_timeout` is
+    in seconds. In virtual time, hours take seconds: see `run_virtual`. When a cancelled caller goes on,
+    every asynchronous call has ended; pass `on_progress` to get the runs so far, for `report_of`.
     Raises `ValueError`, which names the option.
     """
     wanted = check_limits(limits, workload.size)
     _checks.positive_int("repetitions", repetitions)
-    sweep = _Sweep(workload, repetitions, tool_timeout, on_progress)
+    sweep = _LimitSweep(workload, repetitions, tool_timeout, on_progress)
     await sweep.measure(wanted)
     if refine:
         await sweep.measure(finer_limits(capacities(sweep.runs)))
@@ -54,28 +54,24 @@ async def measure_limits(
 
 
 async def measure_adaptive(
-    workload: Workload,
-    limit: AdaptiveLimit,
-    *,
-    repetitions: int = 1,
-    tool_timeout: float | None = None,
+    workload: Workload, limit: AdaptiveLimit, *, repetitions: int = 1, tool_timeout: float | None = None
 ) -> tuple[LimitChange, ...]:
-    """Run a workload under an adaptive limit, again and again; how that changed, in seconds from the begin.
+    """Run a workload repeatedly under an adaptive limit; return its changes, in seconds from the start.
 
-    A cancelled caller finds every asynchronous call ended.
+    When a cancelled caller goes on, every asynchronous call has ended.
     """
-    began = anyio.current_time()
+    start = anyio.current_time()
     async with workload.open(0) as load:
         notes = _Notes(load)
         async with _client(load, limit, tool_timeout, notes) as client:
             for _ in range(repetitions):
                 await _run_batches(client, load, notes.requests)
         history = client.limit_history()
-    return tuple(LimitChange(time - began, value) for time, value in history)
+    return tuple(LimitChange(time - start, value) for time, value in history)
 
 
 def check_limits(limits: Iterable[int], calls: int) -> list[int]:
-    """The limits in order, each once, without those above the number of calls but for the first of them."""
+    """Return the limits in order, each once, without those above the number of calls."""
     wanted = sorted({_checks.positive_int("limits", limit) for limit in limits})
     if not wanted:
         raise ValueError("'limits' must hold at least one limit")
@@ -84,7 +80,7 @@ def check_limits(limits: Iterable[int], calls: int) -> list[int]:
 
 
 @dataclass
-class _Sweep:
+class _LimitSweep:
     workload: Workload
     repetitions: int
     tool_timeout: float | None
@@ -93,7 +89,7 @@ class _Sweep:
     planned: int = 0
 
     async def measure(self, limits: Sequence[int]) -> None:
-        """Measure these limits; the repetitions go round, so that what drifts meets all of them alike."""
+        """Measure these limits, all of them once per repetition, so that a drift affects all alike."""
         self.planned += len(limits) * self.repetitions
         for repetition in range(self.repetitions):
             for limit in limits:
@@ -106,7 +102,7 @@ class _Sweep:
 async def run_once(
     workload: Workload, limit: int, repetition: int, *, tool_timeout: float | None = None
 ) -> Run:
-    """Run all calls of a workload under one limit."""
+    """Run all calls of a workload under one limit, and end them if cancelled."""
     async with workload.open(repetition) as load:
         notes = _Notes(load)
         async with _client(load, limit, tool_timeout, notes) as client:
@@ -138,7 +134,7 @@ async def _run_batches(
 
 
 class _Notes:
-    """What is noted of the calls of one run."""
+    """Records the calls of one run."""
 
     def __init__(self, load: Load) -> None:
         self.requests = [
@@ -154,7 +150,7 @@ class _Notes:
     def note(self, event: CallEvent) -> None:
         place = self._places.get(id(event.request))
         if place is None:
-            return  # a call that a tool makes itself
+            return  # a call that a tool makes
         if event.kind == "queued":
             self._queued[place] = event.time
         elif event.kind == "started":

@@ -1,8 +1,8 @@
-"""Owns the report of a sweep: a row for each limit, the recommendation, and the words for it. Pure."""
+"""The report of a sweep: a row for each limit, the recommendation, and its reason as text."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from seqoria_runtime.client import LimitChange
@@ -16,9 +16,9 @@ from ._statistics import Percentiles, Spread
 class LimitRow:
     """What was measured under one limit, over all repetitions. Times are seconds.
 
-    `throughput` is in calls with a result a second. `wait` is from the moment a call was asked for
-    until it had its slot, `latency` from there to its answer. `work` and `slowdown`: see `Capacity`.
-    `failures` holds every kind of error, `timed_out` included, with how often it was seen.
+    `throughput` counts calls with a result per second. `wait` is the time until a call has its slot,
+    `latency` the time from there to its outcome. For `work` and `slowdown` see `Capacity`. `failures`
+    counts the errors by their kind, `timed_out` included.
     """
 
     limit: int
@@ -33,18 +33,18 @@ class LimitRow:
 
     @property
     def timeouts(self) -> int:
-        """How many calls timed out."""
+        """The number of calls that timed out."""
         return self.failures.get("timed_out", 0)
 
     @property
     def failed(self) -> int:
-        """How many calls failed in another way."""
+        """The number of calls that failed in another way."""
         return sum(self.failures.values()) - self.timeouts
 
 
 @dataclass(frozen=True, slots=True)
 class LimitReport:
-    """What a sweep found: `knee` has the recommended limit, `adaptive` the history of an adaptive one."""
+    """The result of a sweep: `knee` has the recommended limit, `adaptive` the changes of an adaptive one."""
 
     rows: tuple[LimitRow, ...]
     knee: Knee
@@ -52,11 +52,11 @@ class LimitReport:
 
     @property
     def recommended(self) -> int | None:
-        """The limit to use; `None` where there is nothing to compare."""
+        """The limit to use; `None` if there is nothing to compare."""
         return None if self._nothing_to_compare else self.knee.limit
 
     def with_adaptive(self, history: Sequence[LimitChange]) -> "LimitReport":
-        """The same report with the history of an adaptive limit on the same workload."""
+        """Return this report with the changes of an adaptive limit on the same workload."""
         return replace(self, adaptive=tuple(history))
 
     @property
@@ -68,13 +68,13 @@ class LimitReport:
         if not self.knee.saturated:
             return (
                 f"More calls at once got more done up to the limit {self.knee.best_limit}, the highest one "
-                "that was tried with at least five calls for each slot: the knee lies above it. Measure "
+                "measured with at least five calls for each slot: the knee lies above it. Measure "
                 "higher limits, with more calls."
             )
         if self.recommended == least > 1:
             return (
-                f"More calls at once than {least} got no more done. That is the lowest limit that was tried, "
-                "so the knee may lie below it. Measure lower limits, from 1 on."
+                f"More calls at once than {least} got no more done. That is the lowest limit measured, so "
+                "the knee may lie below it. Measure lower limits, from 1 on."
             )
         return (
             f"The tools do the work of at most {self.knee.most_work:.1f} calls at once (under the limit "
@@ -98,7 +98,7 @@ class LimitReport:
         return ""
 
     def as_json(self) -> dict[str, Any]:
-        """The report as values for JSON."""
+        """Return the report as values for JSON."""
         return {
             "recommended": self.recommended,
             "saturated": self.knee.saturated,
@@ -106,17 +106,17 @@ class LimitReport:
             "best_limit": self.knee.best_limit,
             "method": "asymptotic bounds: N* = X_max * R_0 (Denning and Buzen, 1978)",
             "reason": self.reason,
-            "limits": [_row_as_json(row) for row in self.rows],
+            "limits": [{**asdict(row), "timeouts": row.timeouts, "failed": row.failed} for row in self.rows],
             "adaptive": [{"time": time, "limit": limit} for time, limit in self.adaptive],
         }
 
 
 def report_of(runs: Iterable[Run]) -> LimitReport:
-    """The report of these runs; raises `ValueError` where there is none."""
+    """Return the report of these runs; raises `ValueError` if there are none."""
     known = list(runs)
     if not known:
-        raise ValueError("there is no run to report of")
-    # A repetition that was broken off before it came to the lowest limit has nothing to be compared with.
+        raise ValueError("there are no runs to report")
+    # A repetition that was interrupted before the lowest limit has nothing to compare with.
     least = min(run.limit for run in known)
     whole = {run.repetition for run in known if run.limit == least}
     known = [run for run in known if run.repetition in whole]
@@ -124,7 +124,7 @@ def report_of(runs: Iterable[Run]) -> LimitReport:
     rows = []
     for (limit, group), capacity in zip(by_limit(known).items(), measured, strict=True):
         calls = [call for run in group for call in run.calls]
-        began = [(call, call.started) for call in calls if call.started is not None]
+        ran = [(call, call.started) for call in calls if call.started is not None]
         failures = sum((run.failures for run in group), Counter[Any]())
         rows.append(
             LimitRow(
@@ -132,32 +132,11 @@ def report_of(runs: Iterable[Run]) -> LimitReport:
                 runs=len(group),
                 calls=len(calls),
                 throughput=Spread.of(run.throughput for run in group),
-                wait=Percentiles.of(started - call.queued for call, started in began),
-                latency=Percentiles.of(call.ended - started for call, started in began),
+                wait=Percentiles.of(started - call.queued for call, started in ran),
+                latency=Percentiles.of(call.ended - started for call, started in ran),
                 slowdown=capacity.slowdown,
                 work=capacity.work,
                 failures={str(kind): number for kind, number in sorted(failures.items())},
             )
         )
     return LimitReport(tuple(rows), knee(measured))
-
-
-def _row_as_json(row: LimitRow) -> dict[str, Any]:
-    spreads = {"throughput": row.throughput, "slowdown": row.slowdown, "work": row.work}
-    times = {"wait": row.wait, "latency": row.latency}
-    return {
-        "limit": row.limit,
-        "runs": row.runs,
-        "calls": row.calls,
-        **{
-            name: {"median": one.median, "least": one.least, "most": one.most}
-            for name, one in spreads.items()
-        },
-        **{
-            name: {"mean": one.mean, "p50": one.p50, "p95": one.p95, "p99": one.p99}
-            for name, one in times.items()
-        },
-        "timeouts": row.timeouts,
-        "failed": row.failed,
-        "failures": row.failures,
-    }

@@ -1,7 +1,4 @@
-"""Owns synthetic resources that saturate, with a capacity that is known.
-
-They work in real and in virtual time alike. Know nothing of tools or clients.
-"""
+"""Synthetic resources that saturate at a known capacity, in real and in virtual time."""
 
 import math
 from collections.abc import AsyncGenerator, Callable
@@ -24,10 +21,9 @@ _THRASHING_EXPONENT = 1.5
 class ResourceSpec:
     """A resource that serves `capacity` calls at full speed at once.
 
-    Above that, `sharing`: all are slowed down alike (processor sharing), so that throughput stays what
-    it was; `queueing`: the others wait inside, first come first served, as for the connections of a
-    pool; `thrashing`: all are slowed down by more than their number, to the power of 1.5, so that
-    throughput falls.
+    Above that, `sharing` slows all down alike (processor sharing), so that throughput stays the same;
+    `queueing` lets the others wait, first come first served, as for the connections of a pool; and
+    `thrashing` slows all down by their number to the power of 1.5, so that throughput falls.
     """
 
     model: ResourceModel = "sharing"
@@ -39,7 +35,7 @@ class ResourceSpec:
         _checks.positive_int("capacity", self.capacity)
 
     def speed(self, load: int) -> float:
-        """How fast a call goes beside others, `load` in all; 1 is full speed."""
+        """Return the speed of a call among `load` calls; 1 is full speed."""
         over = self.capacity / load if load > self.capacity else 1.0
         return over**_THRASHING_EXPONENT if self.model == "thrashing" else over
 
@@ -48,7 +44,7 @@ class Resource(Protocol):
     """Something that calls use."""
 
     async def use(self, seconds: float) -> None:
-        """Have `seconds` of work done, as they take at full speed; a cancelled caller leaves at once."""
+        """Do work that takes `seconds` at full speed; a cancelled caller leaves at once."""
 
 
 class _Queueing:
@@ -61,7 +57,7 @@ class _Queueing:
 
 
 class _Sharing:
-    """Calls that run at a common speed: each ends when the progress of all has come as far as it wants."""
+    """Runs all calls at the same speed. Each ends when the common progress reaches its amount of work."""
 
     def __init__(self, speed: Callable[[int], float]) -> None:
         self._speed = speed
@@ -104,7 +100,7 @@ class _Sharing:
 
     @property
     def _reached(self) -> float:
-        # The clock is no finer than its own size allows: a rest below that would never pass.
+        # A remainder below the resolution of the clock would never pass.
         return self._progress + max(1e-9, 4 * math.ulp(max(self._progress, self._at)))
 
     def _until_next(self) -> float:
@@ -123,7 +119,7 @@ class _Sharing:
 
 @asynccontextmanager
 async def open_resource(spec: ResourceSpec) -> AsyncGenerator[Resource, None]:
-    """A resource for as long as it is used."""
+    """Open a resource. A cancelled caller closes it."""
     if spec.model == "queueing":
         yield _Queueing(spec.capacity)
         return

@@ -1,4 +1,4 @@
-"""Owns what is known of one run of a workload under one limit, and what follows from it. Pure."""
+"""The record of one run of a workload under one limit, and its figures."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from seqoria_runtime.models import ToolErrorKind
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call. Times are seconds of the loop's clock; `started` is `None` for a call that never did.
+    """One call. Times are seconds of the loop's clock; `started` is `None` for a call that never ran.
 
-    `kind` says why it gave no result, and is `None` for one that did.
+    `kind` is that of its error, or `None` for a call with a result.
     """
 
     queued: float
@@ -22,7 +22,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All calls of a workload, in its order, as they went under `limit` in one repetition."""
+    """All calls of a workload, in its order, in one repetition under `limit`."""
 
     limit: int
     repetition: int
@@ -30,34 +30,34 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """From the first call asked for to the last one answered."""
+        """The time from the first call to the last outcome."""
         return max(call.ended for call in self.calls) - min(call.queued for call in self.calls)
 
     @property
     def throughput(self) -> float:
-        """Calls with a result in a second."""
+        """Calls with a result per second."""
         done = sum(call.kind is None for call in self.calls)
         return done / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def failures(self) -> Counter[ToolErrorKind]:
-        """How many calls gave no result, by the kind of their errors."""
+        """The number of calls without a result, by the kind of error."""
         return Counter(call.kind for call in self.calls if call.kind is not None)
 
     @property
     def busy(self) -> tuple[float, float]:
-        """The time in which there was always a call to start: from the first start to the last one."""
+        """The time in which there was always a call waiting to start: from the first start to the last."""
         starts = [call.started for call in self.calls if call.started is not None]
         return (min(starts), max(starts)) if starts else (0.0, 0.0)
 
     @property
     def in_flight(self) -> float:
-        """How many calls ran at once on average, as long as there was always one to start."""
+        """How many calls ran at once on average, while there was always one waiting to start."""
         return self._at_once([call for call in self.calls if call.started is not None])
 
     @property
     def productive(self) -> float:
-        """How many of the calls in flight were to give a result; the others, long or short, did no work."""
+        """How many of the calls in flight were to have a result; the others did no useful work."""
         ran = [call for call in self.calls if call.started is not None]
         return self._at_once([call for call in ran if call.kind is None], of=len(ran))
 

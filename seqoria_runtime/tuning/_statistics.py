@@ -1,14 +1,13 @@
-"""Owns the few statistics that a report needs. Pure."""
+"""The statistics of a report."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean, median, quantiles
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A figure over the repetitions: its median, and the least and the most that was seen."""
+    """A figure over the repetitions: its median, minimum and maximum."""
 
     median: float
     least: float
@@ -16,7 +15,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread":
-        """The spread of at least one value."""
+        """Return the spread of at least one value."""
         known = list(values)
         return cls(median(known), min(known), max(known))
 
@@ -32,17 +31,9 @@ class Percentiles:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Percentiles":
-        """Those of `values`; all zero where there is none."""
-        ordered = sorted(values)
-        if not ordered:
+        """Return those of `values`; all zero if there are none."""
+        known = list(values)
+        if not known:
             return cls(0.0, 0.0, 0.0, 0.0)
-        return cls(
-            fmean(ordered), percentile(ordered, 0.5), percentile(ordered, 0.95), percentile(ordered, 0.99)
-        )
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which this `share` of the sorted values lies, between two of them where need be."""
-    place = share * (len(ordered) - 1)
-    below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
-    return below + (above - below) * (place - math.floor(place))
+        cuts = quantiles(known, n=100, method="inclusive") if len(known) > 1 else known * 99
+        return cls(fmean(known), cuts[49], cuts[94], cuts[98])

@@ -1,8 +1,9 @@
-"""Owns the picture of a report: throughput and latency over the limit, as SVG, without any library. Pure."""
+"""Draws a report as SVG: work, throughput and latency over the limit."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
+
+from seqoria_runtime.observe._svg import document, line, text
 
 from ._report import LimitReport
 
@@ -14,7 +15,7 @@ _Series = tuple[str, str, Sequence[float]]
 
 
 def svg_of(report: LimitReport, *, title: str = "") -> str:
-    """The report as an SVG document: work done at once, latencies, and the adaptive limit if there is one."""
+    """Return the report as an SVG document: work done at once, throughput, latencies, adaptive limit."""
     rows = report.rows
     limits = [row.limit for row in rows]
     panels = [
@@ -47,47 +48,37 @@ def svg_of(report: LimitReport, *, title: str = "") -> str:
     ]
     if len(report.adaptive) > 1:
         panels.append(_history(report))
-    height = 40 + _HEIGHT * len(panels)
-    advice = (
-        "No limit to recommend" if report.recommended is None else f"Recommended limit: {report.recommended}"
-    )
-    heading = escape(title or advice)
-    body = "".join(
-        f'<g transform="translate(0,{40 + _HEIGHT * n})">{panel}</g>' for n, panel in enumerate(panels)
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-        f'height="{height}" font-family="sans-serif" font-size="12">'
-        f'<rect width="100%" height="100%" fill="white"/>'
-        f'<text x="{_LEFT}" y="28" font-size="17" font-weight="bold">{heading}</text>{body}</svg>\n'
-    )
+    advice = f"Recommended limit: {report.recommended}" if report.recommended else "No limit to recommend"
+    heading = text(_LEFT, 28, title or advice, style='font-size="17" font-weight="bold"')
+    placed = (f'<g transform="translate(0,{40 + _HEIGHT * n})">{panel}</g>' for n, panel in enumerate(panels))
+    return document(_WIDTH, 40 + _HEIGHT * len(panels), heading, *placed)
 
 
 def _panel(
     name: str, limits: Sequence[int], series: Sequence[_Series], *, mark: int | None, top_of: int = 0
 ) -> str:
-    """A panel over the limits, on a logarithmic axis; `top_of` names the series that gives the height."""
+    """Draw a panel over the limits, on a logarithmic axis; `series[top_of:]` sets the height."""
     x = _scale([math.log2(limit) for limit in limits], _LEFT, _WIDTH - _RIGHT)
     counted = series[top_of:] if top_of else series
     most = _round_top(max((value for _, _, values in counted for value in values), default=0.0))
     y = _scale([0.0, most], _HEIGHT - _BOTTOM, _TOP)
     parts = [_frame(name, y, most)]
     parts += [_tick(x(math.log2(limit)), str(limit)) for limit in _spaced(limits)]
-    parts.append(_text(_WIDTH - _RIGHT, _HEIGHT - 12, "max_concurrency", anchor="end"))
+    parts.append(text(_WIDTH - _RIGHT, _HEIGHT - 12, "max_concurrency", anchor="end"))
     if mark is not None:
         at = x(math.log2(min(max(mark, limits[0]), limits[-1])))
-        parts.append(_line([(at, _TOP), (at, _HEIGHT - _BOTTOM)], _GREY, dashes="5 4"))
-        parts.append(_text(at + 5, _TOP + 12, str(mark), colour=_GREY))
+        parts.append(line([(at, _TOP), (at, _HEIGHT - _BOTTOM)], _GREY, dashes="5 4"))
+        parts.append(text(at + 5, _TOP + 12, str(mark), colour=_GREY))
     for number, (label, colour, values) in enumerate(series):
         points = [
             (x(math.log2(limit)), y(value))
             for limit, value in zip(limits, values, strict=True)
             if value <= most
         ]
-        parts.append(_line(points, colour))
+        parts.append(line(points, colour))
         if label != "if nothing slowed down":
             parts += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{colour}"/>' for px, py in points]
-        parts.append(_text(_WIDTH - _RIGHT - 160 * number, 30, label, colour=colour, anchor="end"))
+        parts.append(text(_WIDTH - _RIGHT - 160 * number, 30, label, colour=colour, anchor="end"))
     return "".join(parts)
 
 
@@ -105,27 +96,27 @@ def _history(report: LimitReport) -> str:
     return "".join([
         _frame("An adaptive limit on the same calls, over time", y, most),
         *(_tick(x(time), f"{time:.3g} s") for time in ticks),
-        _line(points, _BLUE),
+        line(points, _BLUE),
     ])
 
 
 def _frame(name: str, y: Callable[[float], float], most: float) -> str:
     steps = [most * part / 4 for part in range(5)]
     grid = "".join(
-        _line([(_LEFT, y(value)), (_WIDTH - _RIGHT, y(value))], "#e3e3e3")
-        + _text(_LEFT - 8, y(value) + 4, f"{value:.3g}", anchor="end")
+        line([(_LEFT, y(value)), (_WIDTH - _RIGHT, y(value))], "#e3e3e3")
+        + text(_LEFT - 8, y(value) + 4, f"{value:.3g}", anchor="end")
         for value in steps
     )
-    return grid + _text(_LEFT, 30, name, weight="bold")
+    return grid + text(_LEFT, 30, name, style='font-weight="bold"')
 
 
 def _tick(at: float, label: str) -> str:
     bottom = _HEIGHT - _BOTTOM
-    return _line([(at, bottom), (at, bottom + 5)], _GREY) + _text(at, bottom + 18, label, anchor="middle")
+    return line([(at, bottom), (at, bottom + 5)], _GREY) + text(at, bottom + 18, label, anchor="middle")
 
 
 def _spaced(limits: Sequence[int]) -> Iterable[int]:
-    """Those limits whose labels do not run into each other."""
+    """Yield the limits with labels that do not overlap."""
     last = -math.inf
     span = math.log2(limits[-1] / limits[0]) or 1.0
     for limit in limits:
@@ -136,7 +127,7 @@ def _spaced(limits: Sequence[int]) -> Iterable[int]:
 
 
 def _round_top(value: float) -> float:
-    """The top of an axis for values up to this one, so that a fourth of it is a round number."""
+    """Return the top of an axis for values up to this one, so that a quarter of it is a round number."""
     if value <= 0:
         return 1.0
     size = 10.0 ** math.floor(math.log10(value / 4))
@@ -144,22 +135,7 @@ def _round_top(value: float) -> float:
 
 
 def _scale(values: Sequence[float], low: float, high: float) -> Callable[[float], float]:
-    """From values to places on the paper."""
+    """Return a function from values to places in the picture."""
     first, last = min(values), max(values)
     span = (last - first) or 1.0
     return lambda value: low + (value - first) / span * (high - low)
-
-
-def _line(points: Iterable[tuple[float, float]], colour: str, *, dashes: str = "") -> str:
-    path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
-    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dashed}/>'
-
-
-def _text(
-    at: float, y: float, text: str, *, colour: str = "#222", anchor: str = "start", weight: str = "normal"
-) -> str:
-    return (
-        f'<text x="{at:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}" '
-        f'font-weight="{weight}">{escape(text)}</text>'
-    )

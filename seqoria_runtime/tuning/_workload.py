@@ -1,7 +1,4 @@
-"""Owns what is run under each limit: calls of an application's toolbox, or synthetic ones on a resource.
-
-Knows nothing of limits or measurements.
-"""
+"""Workloads to measure: calls of an application's toolbox, or synthetic calls on a resource."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -26,21 +23,21 @@ class Load(NamedTuple):
 
 
 class Workload(Protocol):
-    """Something to run under each limit; the calls of one repetition are the same under every limit."""
+    """Calls to run under each limit; those of one repetition are the same under every limit."""
 
     @property
     def size(self) -> int:
-        """How many calls a run makes."""
+        """The number of calls in a run."""
 
     def open(self, repetition: int) -> AbstractAsyncContextManager[Load]:
-        """What a run needs, for as long as it runs."""
+        """Open what a run needs; leaving it closes everything, also for a cancelled caller."""
 
 
 @dataclass(frozen=True)
 class ToolboxWorkload:
     """The calls of an application: each item of `batches` is a batch, or a single call.
 
-    A call is the name of a tool with its arguments; see `PlannedCall`. All batches are begun at once.
+    A call is the name of a tool with its arguments; see `PlannedCall`. All batches start at once.
     `context` has the trusted values for hidden parameters. Raises `ValueError` or `TypeError`.
     """
 
@@ -75,7 +72,7 @@ class ToolboxWorkload:
 
 @dataclass(frozen=True)
 class SyntheticWorkload:
-    """`calls` calls of a made-up tool, which use a resource for durations drawn by `seed`."""
+    """`calls` calls of a synthetic tool, which use a resource for durations drawn with `seed`."""
 
     durations: Durations
     resource: ResourceSpec = field(default_factory=ResourceSpec)

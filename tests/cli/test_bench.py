@@ -1,4 +1,4 @@
-"""`seqoria-runtime bench limits`: its report, its files, its exit codes and its words for what is wrong."""
+"""`seqoria-runtime bench limits`: its report, its files, its exit codes and its error messages."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def test_failures_have_columns_where_there_are_any(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "either --toolbox with --calls, or --synthetic has to be given"),
+        ([], "either --toolbox with --calls or --synthetic is required"),
         (["--toolbox", "x:y", "--synthetic", "constant,value=1s"], "either --toolbox with --calls"),
         (["--toolbox", "{}:tools"], "--toolbox needs --calls"),
         (["--toolbox", "{}:tools", "--calls", "calls.jsonl", "--count", "3"], "--count goes with"),
@@ -205,7 +205,7 @@ def test_the_files_are_written_although_the_reader_of_the_output_has_gone(tmp_pa
     assert gone.read_text().startswith("<svg ")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no closing of a program's output there")
+@pytest.mark.skipif(sys.platform == "win32", reason="a program's output cannot be closed there")
 def test_a_closed_output_is_no_failure() -> None:
     program = [sys.executable, "-m", "seqoria_runtime", *SYNTHETIC, *SMALL]
     shell = ["sh", "-c", '"$@" >&-', "sh", *program]

@@ -52,7 +52,7 @@ def once(server: ChatServer, question: str, backend: str, *more: str) -> int:
 def conversation(
     server: ChatServer, lines: str, backend: str, monkeypatch: pytest.MonkeyPatch, *more: str
 ) -> int:
-    """Run a conversation whose input is a pipe that these lines came through and that has ended."""
+    """Run a conversation with these lines on a pipe that has ended as its input."""
     read, write = os.pipe()
     os.write(write, lines.encode())
     os.close(write)

@@ -1,4 +1,4 @@
-"""Ctrl-C in a real program: a signal is sent to a process when its output says that it is time."""
+"""Ctrl-C in a real program: each test sends a signal once the program has written a certain line."""
 
 import queue
 import signal
@@ -60,7 +60,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGINT fo
 
 @dataclass
 class Program:
-    """A running `seqoria-runtime chat`, whose output is read as it comes."""
+    """A running `seqoria-runtime chat`; its output is read as it comes."""
 
     process: subprocess.Popen[str]
     stdin: IO[str]
@@ -68,7 +68,7 @@ class Program:
     seen: list[str] = field(default_factory=list)
 
     def wait_for(self, *texts: str) -> None:
-        """Wait until the output has, from here on, had a line with each of these, in any order."""
+        """Wait until each of these words has come in a new line of output, in any order."""
         missing = set(texts)
         while missing:
             line = self.lines.get(timeout=LIMIT)
@@ -84,7 +84,7 @@ class Program:
         self.process.send_signal(signal.SIGINT)
 
     def ended(self) -> int:
-        """Wait for the end, read what is left of the output, and give the exit code."""
+        """Wait for the end, read the rest of the output, and return the exit code."""
         code = self.process.wait(LIMIT)
         while (line := self.lines.get(timeout=LIMIT)) is not None:
             self.seen.append(line)

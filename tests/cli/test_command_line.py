@@ -1,4 +1,4 @@
-"""The command line: what is refused before anything runs, and in which words."""
+"""The command line: what it refuses before anything runs, and its messages."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ BENCH = ["bench", "limits", "--synthetic", "constant,mean=10ms"]
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The last line that the refused command wrote; it wrote nothing else but its usage."""
+    """The last line of a refused command, which otherwise wrote only its usage."""
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -1,4 +1,4 @@
-"""The demo, in virtual time: what it shows is what happened, to the hundredth of a second."""
+"""The demo, in virtual time: it shows what happened, to the hundredth of a second."""
 
 import io
 import re
@@ -47,7 +47,7 @@ plan     ······················█████████
 
 
 async def played(*, width: int, animated: bool = False, encoding: str = "utf-8", speed: float = 1.0) -> str:
-    """What the demo writes; its blocking tool blocks in virtual time, and is waited for when it is over."""
+    """Return what the demo writes. Its blocking tool blocks in virtual time, and its thread ends first."""
     written = io.BytesIO()
     file = io.TextIOWrapper(written, encoding=encoding, errors="replace")
     console = Console(

@@ -1,12 +1,11 @@
-"""`--toolbox module:name`: finding an application's toolbox, and saying what is wrong with its place."""
+"""`--toolbox module:name`: finding an application's toolbox, and the messages if that fails."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from seqoria_runtime.cli._command import CommandError
-from seqoria_runtime.cli._toolbox import load_toolbox
+from seqoria_runtime.cli._command import CommandError, load_toolbox
 
 MODULE = """
 from seqoria_runtime import LocalToolbox

@@ -15,10 +15,9 @@ from seqoria_runtime._execution.calls.threads import (
     Raised,
     Returned,
     ThreadCall,
-    abandoned_threads,
-    busy_threads,
     run_in_thread,
 )
+from seqoria_runtime.testing._clock.worker_threads import abandoned_threads, busy_threads
 
 request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="none")
 
@@ -196,11 +195,11 @@ class Lingering(ThreadCall[str]):
     waiter_left = threading.Event()
 
     @property
-    def _finished(self) -> bool:
+    def finished(self) -> bool:
         return self.noted
 
-    @_finished.setter
-    def _finished(self, value: bool) -> None:
+    @finished.setter
+    def finished(self, value: bool) -> None:
         self.noted = value
         if value:
             assert self.waiter_left.wait(10)

@@ -1,4 +1,4 @@
-"""What observers are told of tool calls, and the ready-made ones."""
+"""The events that observers get, and the ready-made observers."""
 
 import logging
 import sys
@@ -121,10 +121,10 @@ class AsynchronousObserver:
         pass
 
 
-@pytest.mark.parametrize("most", [0, -1, True, 2.5])
-def test_a_timeline_keeps_a_positive_number_of_calls(most: Any) -> None:
-    with pytest.raises(ValueError, match="'most'"):
-        Timeline(most)
+@pytest.mark.parametrize("maxlen", [0, -1, True, 2.5])
+def test_a_timeline_keeps_a_positive_number_of_calls(maxlen: Any) -> None:
+    with pytest.raises(ValueError, match="'maxlen'"):
+        Timeline(maxlen)
 
 
 @pytest.mark.clause("C2")
@@ -152,7 +152,7 @@ async def test_a_timeline_keeps_times_and_draws_them() -> None:
 
 
 async def test_a_timeline_shows_what_still_waits_and_runs_and_forgets_the_oldest() -> None:
-    timeline = Timeline(most=2)
+    timeline = Timeline(maxlen=2)
     async with (
         lab().client(max_concurrency=1, observers=[timeline]) as client,
         anyio.create_task_group() as group,
@@ -165,7 +165,7 @@ async def test_a_timeline_shows_what_still_waits_and_runs_and_forgets_the_oldest
 
 
 class Spans:
-    """A tracer and a meter that keep what they are told."""
+    """A tracer and a meter that keep what they get."""
 
     def __init__(self) -> None:
         self.ended: list[tuple[str, dict[str, Any], str]] = []

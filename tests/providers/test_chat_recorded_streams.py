@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from seqoria_runtime.models import LLMUsage
 from seqoria_runtime.models.errors import ServerError
-from tests.support.chat_wire import STREAMS, Read, read, recorded
+from tests.support.chat_wire import STREAMS, read, recorded
+from tests.support.wires import Read
 
 PROFILES = {"openrouter-reasoning.sse": "openrouter"}
 

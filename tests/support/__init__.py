@@ -1,1 +1,1 @@
-"""What tests of several rooms share: strict checks of a history, doubles, and delivery at every step."""
+"""What tests of several rooms share: checks of histories, test doubles, and actions at every step."""

@@ -1,4 +1,4 @@
-"""A client with tools of known durations, and the trace of what its calls did, in the loop's time."""
+"""A client with tools of known durations, and a record of its calls in the loop's time."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -17,13 +17,13 @@ _ids = count(1)
 
 
 def request(name: str, /, **arguments: Any) -> ToolCallRequest:
-    """A call under an id of its own."""
+    """A call with a new id."""
     return ToolCallRequest(id=f"call-{next(_ids)}", name=name, arguments=arguments)
 
 
 @dataclass
 class Lab:
-    """Timed tools and what they did.
+    """Timed tools, and a record of their calls.
 
     `events` holds (time, "start" or "end", tag), `peak` the most calls at once.
     """
@@ -51,7 +51,7 @@ class Lab:
         return _Noted(self, tag)
 
     def times(self, event: str) -> dict[str, float]:
-        """When each tag had its last "start" or "end"."""
+        """The time of the last "start" or "end" of each tag."""
         return {tag: time for time, kind, tag in self.events if kind == event}
 
     @property
@@ -69,7 +69,7 @@ class Lab:
             yield client
 
     async def run(self, *calls: ToolCallRequest, **options: Any) -> list[ToolCallOutcome]:
-        """Run one batch on a client of its own, which must have all its slots back at the end."""
+        """Run one batch on a new client, which must have all slots free at the end."""
         async with self.client(**options) as client:
             outcomes = await client.run_tool_calls(calls)
             assert_idle(client)
@@ -93,7 +93,7 @@ class _Noted:
 
 
 def assert_idle(client: AsyncAIClient) -> None:
-    """Nothing runs or waits, and every slot is back."""
+    """Check that nothing runs or waits, and that every slot is free."""
     stats = client.stats()
     assert (stats.running, stats.waiting, stats.abandoned) == ({}, {}, {})
     assert stats.free_slots == stats.max_concurrency
@@ -107,6 +107,6 @@ def results(outcomes: Iterable[ToolCallOutcome]) -> list[str]:
 
 
 def error_of(outcome: ToolCallOutcome) -> ToolCallError:
-    """The outcome, which has to be an error."""
+    """Return the outcome, which has to be an error."""
     assert isinstance(outcome, ToolCallError), outcome
     return outcome

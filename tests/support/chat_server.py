@@ -1,4 +1,4 @@
-"""A model server on this machine that speaks Chat Completions and answers as it is told."""
+"""A scripted model server on this machine that speaks Chat Completions."""
 
 import json
 import sys
@@ -117,7 +117,7 @@ class _Server(ThreadingHTTPServer):
 def serve(
     answers: Sequence[Answer] | Callable[[dict[str, Any]], Answer],
 ) -> Generator[ChatServer, None, None]:
-    """A server on 127.0.0.1 while the context is open; answers in order, or made from each request's body."""
+    """Serve on 127.0.0.1 while the context is open: these answers in order, or one made from each body."""
     in_order = iter(()) if callable(answers) else iter(answers)
     answer = answers if callable(answers) else lambda _: next(in_order)
     with _Server(("127.0.0.1", 0), _Handler) as server:

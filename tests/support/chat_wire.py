@@ -1,23 +1,14 @@
 """What the tests of Chat Completions share: streams, requests, and answers read without a server."""
 
-import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seqoria_runtime.models import AssistantMessage, ChatChunk, ChatMessage, ToolCallRequestList, UserMessage
-from seqoria_runtime.models.errors import LLMError
-from seqoria_runtime.providers import (
-    PROFILES,
-    ModelRequest,
-    ModelResponse,
-    Profile,
-    ProviderEvent,
-    ToolDefinition,
-)
+from seqoria_runtime.models import ChatMessage, UserMessage
+from seqoria_runtime.providers import PROFILES, ModelRequest, Profile, ToolDefinition
 from seqoria_runtime.providers._chat.request import ChatExchange, chat_exchange
+from tests.support.wires import Read, ids, read_with
 
 DATA = Path(__file__).parent.parent / "providers" / "data"
 STREAMS = sorted(path.name for path in DATA.glob("*.sse"))
@@ -27,11 +18,6 @@ NOW = ToolDefinition("now", "", {})
 
 def recorded(name: str) -> bytes:
     return (DATA / name).read_bytes()
-
-
-def ids() -> Callable[[], str]:
-    numbers = itertools.count(1)
-    return lambda: f"new{next(numbers)}"
 
 
 def exchange(
@@ -92,42 +78,6 @@ def fragment(index: int | None = 0, **fields: Any) -> dict[str, Any]:
     return delta(tool_calls=[entry if index is None else entry | {"index": index}])
 
 
-@dataclass
-class Read:
-    """What an answer came to: its events, then a response or a failure."""
-
-    events: list[ProviderEvent]
-    response: ModelResponse | None
-    failure: LLMError | None
-
-    @property
-    def text(self) -> str:
-        return "".join(event.content for event in self.events if isinstance(event, ChatChunk))
-
-    @property
-    def thinking(self) -> str:
-        return "".join(event.thinking or "" for event in self.events if isinstance(event, ChatChunk))
-
-    @property
-    def message(self) -> AssistantMessage:
-        assert isinstance(self.response, AssistantMessage), (self.response, self.failure)
-        return self.response
-
-    @property
-    def batch(self) -> ToolCallRequestList:
-        assert isinstance(self.response, ToolCallRequestList), (self.response, self.failure)
-        return self.response
-
-    @property
-    def calls(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(call.name, call.arguments) for call in self.batch.tool_calls]
-
-    @property
-    def error(self) -> LLMError:
-        assert self.failure is not None, self.response
-        return self.failure
-
-
 def read(
     data: bytes | Iterable[bytes],
     *,
@@ -136,17 +86,8 @@ def read(
     profile: str | Profile = "compatible",
 ) -> Read:
     """Read an answer that comes in these pieces, as the driver does."""
-    decoder = exchange(request, profile=profile).decoder(content_type)
-    events: list[ProviderEvent] = []
-    for piece in [data] if isinstance(data, bytes) else data:
-        events += decoder.feed(piece)
-        if decoder.ended:
-            break
-    events += decoder.close()
-    try:
-        return Read(events, decoder.finish(), None)
-    except LLMError as error:
-        return Read(events, None, error)
+    pieces = [data] if isinstance(data, bytes) else data
+    return read_with(exchange(request, profile=profile), pieces, content_type)
 
 
 def read_whole(value: Any, **kwargs: Any) -> Read:

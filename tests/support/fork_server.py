@@ -1,6 +1,6 @@
-"""A process that has the SDK loaded and forks into the tests' servers, which saves each a second of imports.
+"""A process that has loaded the SDK and forks the tests' servers, which saves a second of imports each.
 
-A server is ended when its stand-in (see `forked`) is, and all are when this process's input ends.
+A server ends with its stand-in (see `forked`), and all servers end when this process's input ends.
 """
 
 import json
@@ -27,7 +27,7 @@ Command: TypeAlias = Callable[..., list[str]]
 
 @contextmanager
 def fork_server() -> Generator[Command]:
-    """Run one; gives what makes the command of a server from its module's name and arguments."""
+    """Run one; yields a function that makes the command of a server from its module and arguments."""
     pipe = subprocess.PIPE
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "forks")
@@ -43,7 +43,7 @@ def fork_server() -> Generator[Command]:
 
 
 class Forks:
-    """The servers that run, by process id, each with the line to its stand-in."""
+    """The running servers by process id, each with the connection to its stand-in."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener

@@ -1,6 +1,6 @@
-"""The stand-in for a server that a `fork_server` makes: gives it its own input and output, ends as it does.
+"""The stand-in for a server of a `fork_server`: it passes on its input and output, and ends with it.
 
-A program of its own that loads next to nothing. Arguments: the fork server's socket, a module of the
+A separate program that loads almost nothing. Arguments: the fork server's socket, a module of the
 tests' support, and that module's arguments.
 """
 

@@ -19,7 +19,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class SecureServer:
-    """What came in, and what is answered: some deltas, and an end unless the server is to wait."""
+    """The requests, and the answers: some deltas, and an end unless the server has to wait."""
 
     def __init__(self, url: str, trusted: ssl.SSLContext) -> None:
         self.url = url
@@ -65,7 +65,7 @@ class SecureServer:
 
 @asynccontextmanager
 async def serving_securely(folder: Path, protocols: list[str] | None = None) -> AsyncGenerator[SecureServer]:
-    """A server while the context is open; its certificate is made for it."""
+    """Serve while the context is open, with a new certificate."""
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1", "localhost")
     paths = folder / "cert.pem", folder / "key.pem"

@@ -1,4 +1,4 @@
-"""MCP servers written by hand, over streams in this process and over sockets, that do as a test says."""
+"""Hand-written MCP servers, over streams in this process and over sockets, for tests to script."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -25,9 +25,9 @@ def text_result(text: str, **rest: Any) -> Json:
 
 
 class FakeServer:
-    """What the server says, apart from how it gets there; also a server object for `MCPServerConfig`.
+    """What the server answers, over any transport; also a server object for `MCPServerConfig`.
 
-    `asked` has each message that came, `interrupted` the tools whose calls were cancelled by the client.
+    `asked` has each message, `interrupted` the tools with calls that the client cancelled.
     """
 
     def __init__(self, name: str = "fake", *, modern: bool = False) -> None:
@@ -45,7 +45,7 @@ class FakeServer:
         self.refuses: set[str] = set()
         self.capabilities: Json = {"tools": {"listChanged": True}}
         self.listens = False
-        """Whether, in the newer era, changes are told to those who subscribe."""
+        """Whether the newer protocol notifies subscribers of changes."""
         self.subscriptions: list[Any] = []
         self.first: dict[str, list[Json]] = {}
         """Outcomes for the first requests of a method, before it is answered in earnest."""
@@ -54,7 +54,7 @@ class FakeServer:
         self.dies = anyio.Event()
 
     def tool(self, name: str, handler: Handler | None = None, **definition: Any) -> None:
-        """Offer a tool; without a handler it answers with its own name."""
+        """Offer a tool; without a handler it answers with its name."""
 
         async def say_name(arguments: Json) -> Json:
             return text_result(name)
@@ -74,12 +74,12 @@ class FakeServer:
             await send({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
 
     def die(self) -> None:
-        """End all connections; the next one finds the server alive."""
+        """End all connections; clients can connect again."""
         dies, self.dies = self.dies, anyio.Event()
         dies.set()
 
     async def tell_change(self) -> None:
-        """Say that the list of tools has changed, in the way of the era."""
+        """Notify clients that the list of tools has changed, as the protocol version says."""
         if not self.modern:
             await self.notify()
         for subscription in self.subscriptions:
@@ -96,7 +96,7 @@ class FakeServer:
         await anyio.sleep_forever()
 
     async def answer(self, message: Json) -> Json | None:
-        """The answer to a message; `None` where there is none, also not for a call that was cancelled."""
+        """Return the answer to a message, or `None` if there is none, as for a cancelled call."""
         self.asked.append(message)
         method, params = message.get("method"), message.get("params") or {}
         if method == "notifications/cancelled" and params["requestId"] in self.running:
@@ -156,7 +156,7 @@ class FakeServer:
         return {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", "tools": self.tools}
 
     def create_initialization_options(self) -> None:
-        """What the SDK's servers have, and `run` is given."""
+        """For the client, which passes the result to `run`."""
 
     async def run(self, read_stream: Any, write_stream: Any, options: None) -> None:
         """Serve over streams of the SDK until `dies` is set."""
@@ -190,7 +190,7 @@ class HTTPFake(FakeServer):
     """A server over Streamable HTTP at `/mcp`, and over HTTP+SSE at `/sse`.
 
     `on_post(asked, message)` may answer a POST itself, and then returns true. With `sessions`, a session
-    begins at `initialize`, and one that is not in `sessions` any more gets `unknown_session`.
+    starts at `initialize`, and one that is no longer in `sessions` gets `unknown_session`.
     """
 
     def __init__(self, name: str = "fake", *, modern: bool = False, sessions: bool = True) -> None:
@@ -264,7 +264,7 @@ class HTTPFake(FakeServer):
             await self.peers[place](answer)
 
     async def _push(self, asked: Asked) -> None:
-        """The stream for what the server says unasked."""
+        """The stream for messages that the server starts."""
         await asked.start_stream("text/event-stream")
 
         async def send(message: Json) -> None:

@@ -1,4 +1,4 @@
-"""A hub under test, with what tests ask of it again and again."""
+"""A hub under test, and helpers for it."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -17,7 +17,7 @@ from seqoria_runtime.mcp._hub import McpHub
 
 @dataclass
 class Hub:
-    """The hub, and how often it said that the tools have changed."""
+    """The hub, and how often its tools have changed."""
 
     hub: McpHub
     changes: list[None] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Hub:
 async def running_hub(
     *configs: MCPServerConfig, start: bool = True, **options: Any
 ) -> AsyncGenerator[Hub, None]:
-    """A hub whose tasks live in a task group of the test, and which is closed at the end."""
+    """Open a hub with its tasks in a task group of the test, and close it at the end."""
     made = Hub(
         McpHub(
             configs,

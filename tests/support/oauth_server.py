@@ -1,4 +1,4 @@
-"""An MCP server behind a login, with an authorization server that says yes to everybody; for a process.
+"""An MCP server behind a login, with an authorization server that accepts everyone. Run it as a process.
 
 Arguments: the port, and how many seconds an access token lives.
 """

@@ -1,7 +1,7 @@
-"""The Python in the project's pages, ready to be run.
+"""The Python of the project's pages, ready to run.
 
 A page is a notebook: its pieces share one namespace, in order. A comment `<!-- setup ... -->` before
-a piece, and `<!-- check ... -->` after it, hold Python that readers are spared.
+a piece, and `<!-- check ... -->` after it, hold Python that readers do not see.
 """
 
 import ast
@@ -25,7 +25,7 @@ _PIECE = re.compile(
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of code of a page: three parts, each with `await` allowed at its top level."""
+    """One piece of code of a page: three parts, each with `await` allowed at the top level."""
 
     page: str
     line: int

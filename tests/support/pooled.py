@@ -1,4 +1,4 @@
-"""A model behind a small pool of connections, each given back only after an await, as HTTP does."""
+"""A model behind a small connection pool; like HTTP, it releases a connection only after an await."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -9,7 +9,7 @@ from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ProviderE
 
 
 class Pooled(AsyncBaseProvider):
-    """Passes on what `model` says. A request takes one of `size` connections; `closing` s to close one."""
+    """Passes on the events of `model`, over `size` connections, which take `closing` s to close."""
 
     def __init__(self, model: AsyncBaseProvider, *, size: int = 2, closing: float = 0.01) -> None:
         self._model = model

@@ -15,7 +15,7 @@ START_SECONDS = 60.0
 
 
 def wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
-    """Wait until somebody listens on a port of this machine."""
+    """Wait until a port of this machine accepts connections."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -27,7 +27,7 @@ def wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 
 def ended_within(seconds: float, process: "subprocess.Popen[bytes]") -> bool:
-    """Whether a process has ended, or ends in this time."""
+    """Return whether a process ends within this time."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -37,7 +37,7 @@ def ended_within(seconds: float, process: "subprocess.Popen[bytes]") -> bool:
 
 @contextmanager
 def listening(command: Sequence[str], port: int, **env: str) -> Generator["subprocess.Popen[bytes]"]:
-    """A server while the context is open, from when it listens on the port."""
+    """Run a server while the context is open; the body starts once it listens on the port."""
     nowhere = subprocess.DEVNULL
     with subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, **env}, stdin=nowhere, stdout=nowhere

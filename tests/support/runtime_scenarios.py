@@ -1,6 +1,6 @@
-"""Scenarios of the runtime for the search through schedules and interruptions: each checks what it leaves.
+"""Scenarios of the runtime for the search through schedules and interruptions. Each checks what it leaves.
 
-Each can be run as it is, or with an `Interruption`, and then checks what holds wherever it is ended.
+Each runs alone or with an `Interruption`, and then checks what must hold wherever it ends.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ from seqoria_runtime.testing import (
     ScriptedProvider,
     call,
     calls,
-    leaks,
+    no_leaks,
     says,
     wait_for_abandoned_threads,
 )
@@ -43,7 +43,7 @@ LONG = 30
 
 
 class CurrentDeeds(Deeds):
-    """The deeds of the run that the calling code belongs to; a toolbox is costly to make for each run."""
+    """The deeds of the current run. One toolbox serves all runs, since making one is slow."""
 
     current: ContextVar[Deeds] = ContextVar("deeds")
 
@@ -52,7 +52,7 @@ class CurrentDeeds(Deeds):
 
 
 def begin() -> Deeds:
-    """The deeds of a run that begins."""
+    """Start a run, and return its deeds."""
     deeds = Deeds()
     CurrentDeeds.current.set(deeds)
     return deeds
@@ -100,7 +100,7 @@ async def top() -> str:
 
 
 def client_of(tools: LocalToolbox, *replies: Any, **options: Any) -> tuple[AsyncAIClient, ScriptedProvider]:
-    """A client and its model, which says `replies` and then answers everything with "again"."""
+    """A client and its model, which answers with `replies` and then always with "again"."""
     left = list(replies)
     model = ScriptedProvider(lambda request: left.pop(0) if left else says("again"))
     client = AsyncAIClient([model], local_toolbox=tools, **{"system_prompt": "", **options})
@@ -120,7 +120,7 @@ def fired(interruption: Interruption | None) -> bool:
 
 
 def check_deeds(deeds: Deeds, history: list[Any]) -> None:
-    """The history says of each call what its tool did."""
+    """Check that the history says of each call what its tool did."""
     told: dict[str, ToolCallOutcome] = {
         request.arguments["tag"]: outcome
         for exchange in check_history(history)
@@ -138,7 +138,7 @@ def check_deeds(deeds: Deeds, history: list[Any]) -> None:
 
 
 async def check_goes_on(client: AsyncAIClient, history: list[Any]) -> None:
-    """The list takes another turn, and its answer is the next one of the model."""
+    """Check that the list accepts another turn, with the model's next answer."""
     before = len(history)
     async with client.chat("go on", history=history) as turn:
         events: list[Any] = [event async for event in turn]
@@ -148,12 +148,12 @@ async def check_goes_on(client: AsyncAIClient, history: list[Any]) -> None:
 
 
 async def dag_under_a_cap(interruption: Interruption | None = None) -> None:
-    """Six calls in a graph, at most two at a time; one fails, and what depends on it alone is skipped."""
+    """Six calls in a graph, at most two at a time; one fails, and what depends only on it is skipped."""
     tools = RecordedToolbox(GRAPH)
     client, _ = client_of(tools, max_concurrency=2)
     seen: list[Any] = []
     async with client:
-        with leaks(client):
+        with no_leaks(client):
             async with region(interruption):
                 seen = await record_batch(client, tools, requests("f", "e", "d", "c", "b", "a"))
             await anyio.sleep(LONG)
@@ -169,7 +169,7 @@ async def batch_in_the_callers_task(interruption: Interruption | None = None) ->
     client, _ = client_of(tools, max_concurrency=2)
     outcomes: list[ToolCallOutcome] = []
     async with client:
-        with leaks(client):
+        with no_leaks(client):
             async with region(interruption):
                 outcomes = await client.run_tool_calls(requests("f", "e", "d", "c", "b", "a"))
             assert client.stats().running == {}
@@ -192,7 +192,7 @@ async def streaming_turn(interruption: Interruption | None = None) -> None:
     history: list[Any] = []
     events: list[Any] = []
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             async with region(interruption):
                 events = await record_turn(client, tools, "q", history=history)
         check_trace(tools.trace(client))
@@ -205,12 +205,12 @@ async def streaming_turn(interruption: Interruption | None = None) -> None:
 
 
 async def nested_calls(interruption: Interruption | None = None) -> None:
-    """Tools that call tools, at a limit that only lending keeps from a deadlock."""
+    """Tools that call tools, at a limit that would deadlock without lending."""
     client, _ = client_of(NESTED, max_concurrency=2)
     nesting.set(client)
     outcomes: list[ToolCallOutcome] = []
     async with client:
-        with leaks(client):
+        with no_leaks(client):
             async with region(interruption):
                 outcomes = await client.run_tool_calls(requests("top", "middle", "leaf"))
             assert client.stats().running == client.stats().waiting == {}
@@ -220,7 +220,7 @@ async def nested_calls(interruption: Interruption | None = None) -> None:
 
 
 async def closed_by_another_task(interruption: Interruption | None = None) -> None:
-    """A turn that another task closes at about the time of its first round's end, or anywhere ("aclose")."""
+    """A turn that another task closes near the end of its first round, or anywhere ("aclose")."""
     deeds, history = begin(), list[Any]()
     client, model = client_of(
         TOOLS,
@@ -243,7 +243,7 @@ async def closed_by_another_task(interruption: Interruption | None = None) -> No
         await close()
 
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             turn = client.stream_chat("q", history=history, tool_events=True)
             async with anyio.create_task_group() as group:
                 if interruption is None:
@@ -259,12 +259,12 @@ async def closed_by_another_task(interruption: Interruption | None = None) -> No
 
 
 async def abandoned_threads(interruption: Interruption | None = None) -> None:
-    """Threads that outlive their calls' timeout hold the slots for as long as they run."""
+    """Threads that outlive their calls' timeout hold the slots as long as they run."""
     tools = RecordedToolbox(OVERLONG)
     client, _ = client_of(tools, max_concurrency=2, tool_timeout=1)
     seen: list[Any] = []
     async with client:
-        with leaks(client):
+        with no_leaks(client):
             async with region(interruption):
                 seen = await record_batch(client, tools, requests("slow", "deaf", "quick", "late"))
             assert client.stats().free_slots + sum(client.stats().abandoned.values()) == 2
@@ -296,7 +296,7 @@ async def two_turns_share_slots(interruption: Interruption | None = None) -> Non
                 assert sum(client.stats().running.values()) <= 1
 
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             async with anyio.create_task_group() as group:
                 group.start_soon(talk, "a")
                 group.start_soon(talk, "b")
@@ -310,7 +310,7 @@ async def two_turns_share_slots(interruption: Interruption | None = None) -> Non
 
 
 async def client_closes_under_streams(interruption: Interruption | None = None) -> None:
-    """A client that is left while a turn, a batch's stream and a batch run in other tasks ("leave")."""
+    """A client that closes while a turn, a batch's stream and a batch run in other tasks ("leave")."""
     deeds, history = begin(), list[Any]()
     ended: list[str] = []
     client, model = client_of(
@@ -338,7 +338,7 @@ async def client_closes_under_streams(interruption: Interruption | None = None) 
         ended.append("batch")
 
     leave = anyio.Event()
-    with leaks(client, providers=[model]):
+    with no_leaks(client, providers=[model]):
         async with anyio.create_task_group() as group:
             async with client:
                 if interruption is not None:
@@ -363,14 +363,14 @@ async def _after_saying_so(begun: anyio.Event, task: Callable[[], Awaitable[None
 
 
 async def next_turn_while_one_closes(interruption: Interruption | None = None) -> None:
-    """A second turn on the list of one that is just closing waits, and then finds a history to go on with."""
+    """A second turn on the list of a closing one waits, and then finds a history that it can continue."""
     deeds, history = begin(), list[Any]()
     client, model = client_of(
         TOOLS, calls(call("lingers", tag="a", seconds=5), call("work", tag="b", seconds=0))
     )
 
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             async with anyio.create_task_group() as group:
                 first = client.chat("q", history=history)
                 closing = anyio.Event()
@@ -396,7 +396,7 @@ async def next_turn_while_one_closes(interruption: Interruption | None = None) -
 
 
 async def resumed_anext(interruption: Interruption | None = None) -> None:
-    """A consumer whose `anext` is cut short ("anext") gets what would have come from the next one."""
+    """A consumer with a cancelled `anext` ("anext") gets the same event from the next one."""
     deeds, history = begin(), list[Any]()
     client, model = client_of(
         TOOLS,
@@ -407,7 +407,7 @@ async def resumed_anext(interruption: Interruption | None = None) -> None:
     )
     events: list[Any] = []
     async with client:
-        with leaks(client, providers=[model]):
+        with no_leaks(client, providers=[model]):
             async with client.stream_chat("q", history=history) as turn, region(interruption):
                 while True:
                     with anyio.CancelScope() as scope:
@@ -447,4 +447,4 @@ ACTIONS: dict[str, list[str]] = {
     "client_closes_under_streams": ["leave"],
     "resumed_anext": ["anext"],
 }
-"""What scenarios can be ended by beside a cancellation."""
+"""The actions, besides cancellations, that can end the scenarios."""

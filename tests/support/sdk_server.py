@@ -1,4 +1,4 @@
-"""A server made with the SDK, for a process: over stdio, or over HTTP under uvicorn or hypercorn.
+"""A server made with the SDK, to run as a process: over stdio, or over HTTP with uvicorn or hypercorn.
 
 Arguments: stdio, http or sse; asyncio (uvicorn) or trio (hypercorn); and a port.
 """
@@ -33,7 +33,7 @@ async def fail() -> str:
 
 @server.tool()
 async def slow(seconds: float, ctx: Context) -> str:
-    """Take a while, and say how far it is."""
+    """Take a while, and report progress."""
     for step in range(4):
         await ctx.report_progress(step + 1, 4, f"step {step + 1}")
         await anyio.sleep(seconds / 4)
@@ -42,7 +42,7 @@ async def slow(seconds: float, ctx: Context) -> str:
 
 @server.tool()
 async def grow(name: str, ctx: Context) -> str:
-    """Offer one more tool, and say so in the way of the era."""
+    """Offer one more tool, and notify the client as the protocol version says."""
 
     async def grown() -> str:
         return name

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server by hand on 127.0.0.1, in the event loop of the test, that can also misbehave."""
+"""A hand-written HTTP/1.1 server on 127.0.0.1, in the event loop of the test, that can misbehave."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ _ENDED = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceErro
 
 @dataclass
 class Asked:
-    """One request, and the means to answer it."""
+    """One request, and the methods to answer it."""
 
     method: str
     path: str
@@ -30,7 +30,7 @@ class Asked:
         await self.send("\r\n".join([*lines, "", ""]).encode() + body)
 
     async def start_stream(self, content_type: str) -> None:
-        """Begin a body that lasts until the handler returns."""
+        """Start a body that lasts until the handler returns."""
         self.close_after = True
         await self.send(
             f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n".encode()
@@ -52,7 +52,7 @@ class Asked:
 async def serve_http(
     handle: Callable[[Asked], Awaitable[None]], port: int = 0, *, open_connections: set[object] | None = None
 ) -> AsyncGenerator[str, None]:
-    """Serve until the block is left; gives the origin. All connections end with it.
+    """Serve while the block runs; yields the origin. All connections end with the block.
 
     While a connection is open it is in `open_connections`.
     """
@@ -86,7 +86,7 @@ async def serve_http(
 
 
 async def _answer(handle: Callable[[Asked], Awaitable[None]], asked: Asked) -> bytes:
-    """Let the handler answer; stop it when the client hangs up meanwhile. Gives what was read too early."""
+    """Let the handler answer, or stop it if the client hangs up. Return what was read too early."""
     early = b""
 
     async def watch() -> None:
@@ -118,7 +118,7 @@ async def _read(stream: SocketStream, buffer: bytes) -> tuple[Asked, bytes]:
 
 
 def unused_port() -> int:
-    """A port on which nobody listens."""
+    """A port that refuses connections."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""An MCP server over stdio, by hand and quick to start, that misbehaves as its arguments say.
+"""A hand-written MCP server over stdio that starts fast and misbehaves as its arguments say.
 
 Arguments: ways to behave at the start or in general. A call's tool is what the server does: see `call`.
 `EVENTS` in the environment names a file to which events are appended, a line each.

@@ -1,7 +1,7 @@
-"""Does something at the n-th scheduling step of a run, on either backend, in virtual time.
+"""Acts at the n-th scheduling step of a run, on either backend, in virtual time.
 
-A step is what an event loop runs between two looks at what is ready: a handle on asyncio, a task's
-step on trio. A test that does something at each of them in turn has done it at every await.
+A step is what an event loop runs between two checks for what is ready: a handle on asyncio, a task's
+step on trio. A test that acts at each step in turn has acted at every await.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Steps:
 def run_stepped(
     main: Callable[[Steps], Awaitable[T]], backend: str, at: int, *, seed: int = 0
 ) -> tuple[T, Steps]:
-    """Run `main(steps)` in an event loop of its own, in virtual time; trio orders its tasks by `seed`."""
+    """Run `main(steps)` in a new event loop, in virtual time; trio orders its tasks by `seed`."""
     steps = Steps(at)
     if backend == "asyncio":
         options: dict[str, Any] = {"loop_factory": lambda: _SteppedLoop(steps)}
@@ -54,7 +54,7 @@ def run_stepped(
 def every_step(
     main: Callable[[Steps], Awaitable[T]], backend: str, *, seed: int = 0
 ) -> Iterator[tuple[int, T]]:
-    """Run `main` once for each of its steps, acting at that one; give what each run gave."""
+    """Run `main` once for each of its steps, acting at that step; return all results."""
     at = 0
     while True:
         at += 1

@@ -11,7 +11,7 @@ from .tools import Deeds, recording_toolbox
 
 
 class Talk:
-    """`script` are the replies in order. There is no system prompt unless one is given."""
+    """`script` has the replies in order. There is no system prompt by default."""
 
     def __init__(self, *script: Any, tools: LocalToolbox | None = None, **options: Any) -> None:
         self.deeds = Deeds()
@@ -24,7 +24,7 @@ class Talk:
         )
 
     async def chat(self, query: str = "q", **options: Any) -> list[Any]:
-        """All events of a whole turn, on a client that is open for it alone."""
+        """Return all events of a turn, on a client that is open only for it."""
         async with self.client, self.client.chat(query, history=self.history, **options) as turn:
             return [event async for event in turn]
 
@@ -38,7 +38,7 @@ class Talk:
 
 
 async def collect(stream: AsyncIterable[Any], seen: list[Any] | None = None) -> list[Any]:
-    """Read a stream to its end, or to its failure; what came is in `seen`."""
+    """Read a stream to its end or its failure; the events go into `seen`."""
     events = [] if seen is None else seen
     async for event in stream:
         events.append(event)

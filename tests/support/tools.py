@@ -1,4 +1,4 @@
-"""Tools that keep a record of what they did, so that a test can hold a history against the truth."""
+"""Tools that record what they did, so that a test can compare a history with the truth."""
 
 import threading
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from seqoria_runtime.toolbox import LocalToolbox
 
 @dataclass
 class Deeds:
-    """What tools did, as they saw it; a call is known by its `tag`."""
+    """What tools did, as they saw it; each call has its own `tag`."""
 
     begun: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
@@ -19,7 +19,7 @@ class Deeds:
 
 def recording_toolbox(deeds: Deeds) -> LocalToolbox:
     """`work(tag, seconds)`, `after(tag, seconds)` that depends on it, `fail(tag, seconds)`, `block(tag)` in a
-    thread, and `lingers(tag, seconds)`, whose cleanup takes its time.
+    thread, and `lingers(tag, seconds)`, with a slow cleanup.
     """
     tools = LocalToolbox()
 
@@ -63,7 +63,7 @@ async def _work(deeds: Deeds, tag: str, seconds: float) -> str:
 
 
 class Gate:
-    """Something that a sync tool waits for in its thread, and says that it does."""
+    """Something that a sync tool waits for in its thread; `entered` is set once it waits."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()

@@ -1,4 +1,4 @@
-"""Holds what a history says of tool calls against what the tools did."""
+"""Compares what a history says of tool calls with what the tools did."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from .tools import Deeds
 
 
 def outcomes_by_tag(history: Sequence[Any]) -> dict[str, ToolCallOutcome]:
-    """What a history that can be continued says of each call; tools are called with a `tag`, never twice."""
+    """Return the outcome of each call by its `tag`; the history must be one that can be continued."""
     told: dict[str, ToolCallOutcome] = {}
     for exchange in check_history(history):
         for response in exchange.responses:
@@ -21,7 +21,7 @@ def outcomes_by_tag(history: Sequence[Any]) -> dict[str, ToolCallOutcome]:
 
 
 def check_truth(history: Sequence[Any], deeds: Deeds, *, in_threads: Collection[str] = ()) -> None:
-    """Raise `AssertionError` unless the history tells what the tools did, all of it and no more.
+    """Raise `AssertionError` unless the history says exactly what the tools did.
 
     Calls that ran in threads may have ended after they were answered.
     """

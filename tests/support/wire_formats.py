@@ -1,4 +1,4 @@
-"""The four wire formats as streams in the making, in the shapes that their servers send."""
+"""The four wire formats as streams under construction, in the shapes that their servers send."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,23 @@ from seqoria_runtime.providers._responses.request import responses_exchange
 from .wires import Body, Stream, ids, sse
 
 
-class Chat(Stream):
+class ChatShaped(Stream):
+    """What Chat Completions and Ollama have in common."""
+
+    def error(self, kind: str, message: str) -> Self:
+        return self.event({"error": {"type": kind, "message": message}})
+
+    @classmethod
+    def answered(cls, body: Body) -> list[tuple[str, str]]:
+        return [(one["tool_call_id"], one["content"]) for one in body["messages"] if one["role"] == "tool"]
+
+    @classmethod
+    def offered(cls, body: Body) -> list[tuple[str, dict[str, Any]]]:
+        functions = [tool["function"] for tool in body.get("tools", [])]
+        return [(function["name"], function["parameters"]) for function in functions]
+
+
+class Chat(ChatShaped):
     name = "chat"
     provider = AsyncOpenAICompatibleProvider
 
@@ -62,24 +78,12 @@ class Chat(Stream):
         self._delta(finish={"calls": "tool_calls"}.get(why, why))
         return self.raw(b"data: [DONE]\n\n")
 
-    def error(self, kind: str, message: str) -> Self:
-        return self.event({"error": {"type": kind, "message": message}})
-
     @classmethod
     def called(cls, body: Body) -> list[tuple[str, str, dict[str, Any]]]:
         calls = [call for message in body["messages"] for call in message.get("tool_calls", [])]
         return [
             (one["id"], one["function"]["name"], json.loads(one["function"]["arguments"])) for one in calls
         ]
-
-    @classmethod
-    def answered(cls, body: Body) -> list[tuple[str, str]]:
-        return [(one["tool_call_id"], one["content"]) for one in body["messages"] if one["role"] == "tool"]
-
-    @classmethod
-    def offered(cls, body: Body) -> list[tuple[str, dict[str, Any]]]:
-        functions = [tool["function"] for tool in body.get("tools", [])]
-        return [(function["name"], function["parameters"]) for function in functions]
 
 
 class Messages(Stream):
@@ -246,7 +250,7 @@ class Responses(Stream):
         return [(tool["name"], tool["parameters"]) for tool in body.get("tools", [])]
 
 
-class Ollama(Stream):
+class Ollama(ChatShaped):
     name = "ollama"
     content_type = "application/x-ndjson"
     provider = AsyncOllamaProvider
@@ -286,22 +290,10 @@ class Ollama(Stream):
         reason = "length" if why == "length" else "stop"
         return self.line(done=True, done_reason=reason, prompt_eval_count=7, eval_count=3)
 
-    def error(self, kind: str, message: str) -> Self:
-        return self.event({"error": {"type": kind, "message": message}})
-
     @classmethod
     def called(cls, body: Body) -> list[tuple[str, str, dict[str, Any]]]:
         calls = [call for message in body["messages"] for call in message.get("tool_calls", [])]
         return [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in calls]
-
-    @classmethod
-    def answered(cls, body: Body) -> list[tuple[str, str]]:
-        return [(one["tool_call_id"], one["content"]) for one in body["messages"] if one["role"] == "tool"]
-
-    @classmethod
-    def offered(cls, body: Body) -> list[tuple[str, dict[str, Any]]]:
-        functions = [tool["function"] for tool in body.get("tools", [])]
-        return [(function["name"], function["parameters"]) for function in functions]
 
 
 FORMATS: list[type[Stream]] = [Chat, Messages, Responses, Ollama]

@@ -1,4 +1,4 @@
-"""The wire formats of all providers behind one face, so that one test can hold for each of them."""
+"""One interface to the wire formats of all providers, so that a test can cover all of them."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ def sse(event: Mapping[str, Any], kind: str = "") -> bytes:
 
 @dataclass
 class Read:
-    """What an answer came to: its events, then a response or a failure."""
+    """The result of an answer: its events, then a response or a failure."""
 
     events: list[ProviderEvent]
     response: ModelResponse | None
@@ -58,7 +58,7 @@ class Read:
 
     @property
     def beside(self) -> AssistantMessage:
-        """What came beside the calls."""
+        """The message that came with the calls."""
         assert self.batch.message is not None
         return self.batch.message
 
@@ -72,7 +72,7 @@ class Read:
         return self.failure
 
     def outcome(self) -> str:
-        """Everything that an answer came to, in a form that two answers can be compared by."""
+        """The whole result of an answer, in a form that can be compared."""
         return repr((self.events, self.response, type(self.failure), str(self.failure)))
 
 
@@ -92,7 +92,7 @@ def read_with(exchange: Exchange, pieces: Iterable[bytes], content_type: str) ->
 
 
 class Stream(ABC):
-    """A streamed answer in the making; every method adds to it."""
+    """A streamed answer under construction; every method adds to it."""
 
     name: str
     content_type = "text/event-stream"

@@ -32,7 +32,7 @@ each_backend = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 
 class Ledger:
-    """Opened and closed around an await; `careless` code leaves it open if it is cancelled there."""
+    """Open during an await; `careless` code leaves it open if it is cancelled there."""
 
     def __init__(self) -> None:
         self.open = 0
@@ -354,7 +354,7 @@ def test_each_place_that_may_fail_fails_in_turn(backend: Backend) -> None:
             seen.append((type(error).__name__, interruption.passages[-1]))
 
     coverage = fail_everywhere(scenario, errors=[InjectedError, KeyError], backend=backend)
-    places = ["the start", "fetch begins", "fetch ends", "parse begins", "parse ends"]
+    places = ["the start", "fetch starts", "fetch ends", "parse starts", "parse ends"]
     assert seen == [(name, place) for name in ("InjectedError", "KeyError") for place in places]
     assert coverage.runs == {"fail": 5, "fail2": 5}
     assert coverage.missed == {"fail": 0, "fail2": 0}

@@ -31,7 +31,7 @@ each_strategy = pytest.mark.parametrize("strategy", ["random", "pct"])
 
 
 async def rare() -> list[str]:
-    """Wrong only where the last task is through before the first begins, and the second before the fourth."""
+    """Fails only if the last task ends before the first starts, and the second before the fourth."""
     log: list[str] = []
 
     async def task(name: str) -> None:

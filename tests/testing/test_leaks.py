@@ -16,9 +16,9 @@ from seqoria_runtime.testing import (
     LeakError,
     ScriptedProvider,
     check_no_leaks,
-    leaks,
+    no_leaks,
     says,
-    surroundings,
+    snapshot,
     wait_for_abandoned_threads,
 )
 from seqoria_runtime.toolbox import LocalToolbox
@@ -36,7 +36,7 @@ async def test_a_task_that_is_left_is_named_with_the_place_where_it_waits(begun:
         await anyio.Event().wait()
 
     async def leave(group: TaskGroup) -> None:
-        with leaks():
+        with no_leaks():
             group.start_soon(forgotten, name="forgotten one")
             if begun:
                 await waits.wait()
@@ -52,7 +52,7 @@ async def test_a_task_that_is_left_is_named_with_the_place_where_it_waits(begun:
 
 async def test_a_task_that_is_left_in_a_librarys_function_is_named_with_that_function() -> None:
     async with anyio.create_task_group() as group:
-        with pytest.raises(LeakError, match=r"'anyio.sleep_forever', in sleep_forever \("), leaks():
+        with pytest.raises(LeakError, match=r"'anyio.sleep_forever', in sleep_forever \("), no_leaks():
             group.start_soon(anyio.sleep_forever)
         group.cancel_scope.cancel()
 
@@ -61,14 +61,14 @@ async def test_what_was_there_before_is_no_leak() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(anyio.sleep_forever)
         await checkpoint()
-        with leaks():
+        with no_leaks():
             await checkpoint()
         group.cancel_scope.cancel()
 
 
 async def test_what_the_body_raises_comes_out_as_it_is() -> None:
     async def leave(group: TaskGroup) -> None:
-        with leaks():
+        with no_leaks():
             group.start_soon(anyio.sleep_forever)
             raise ZeroDivisionError
 
@@ -140,11 +140,11 @@ async def test_a_models_stream_that_is_left_open_is_told() -> None:
 
 def test_a_thread_is_told_by_its_name_unless_it_is_about_to_end() -> None:
     end = threading.Event()
-    with leaks():
+    with no_leaks():
         threading.Timer(0.01, lambda: None).start()
     thread = threading.Thread(target=end.wait, args=(20,), name="the waiter")
     try:
-        with pytest.raises(LeakError, match="the thread 'the waiter'"), leaks():
+        with pytest.raises(LeakError, match="the thread 'the waiter'"), no_leaks():
             thread.start()
     finally:
         end.set()
@@ -152,14 +152,14 @@ def test_a_thread_is_told_by_its_name_unless_it_is_about_to_end() -> None:
 
 
 async def test_an_idle_pool_of_threads_is_no_leak() -> None:
-    with leaks():
+    with no_leaks():
         await anyio.to_thread.run_sync(lambda: None)
         await run_in_thread(lambda: None)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="child processes are seen through /proc")
 def test_a_child_process_is_told_with_its_command_until_it_was_waited_for() -> None:
-    before = surroundings()
+    before = snapshot()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         with pytest.raises(LeakError, match=rf"the child process {child.pid}, .*python.* -c input\(\)"):
             check_no_leaks(before=before)

@@ -1,4 +1,4 @@
-"""The pytest plugin, in runs of pytest of their own."""
+"""The pytest plugin, in separate runs of pytest."""
 
 import os
 import re
@@ -112,7 +112,7 @@ PLUGINS = ["-p", "anyio", "-p", "seqoria_runtime._pytest_plugin"]
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """What pytest says in a folder, with the plugin and anyio's."""
+    """Run pytest in a folder, with the plugin and anyio's, and return its result."""
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-W", "error", "--strict-markers", "-rA", *PLUGINS, *arguments]
     done = subprocess.run(
@@ -122,7 +122,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 def ended(output: str) -> dict[str, str]:
-    """How each test ended, by its name without its module."""
+    """The outcome of each test, by its name without its module."""
     return {
         name: result
         for result, name in re.findall(r"^(PASSED|FAILED|SKIPPED|ERROR) \S+::(\S+)", output, re.MULTILINE)
@@ -236,9 +236,9 @@ class TestOrders:
 
 
 def commands_in(result: pytest.RunResult) -> list[list[str]]:
-    """The arguments of pytest that repeat the failures; in CI, its summary tells of them once more."""
-    told = re.findall(r"replay it with: pytest (.*)", result.stdout.str())
-    return [shlex.split(command) for command in dict.fromkeys(told)]
+    """The arguments of pytest that repeat the failures; in CI, its summary has them once more."""
+    commands = re.findall(r"replay it with: pytest (.*)", result.stdout.str())
+    return [shlex.split(command) for command in dict.fromkeys(commands)]
 
 
 @pytest.mark.clause("C120")
@@ -277,7 +277,7 @@ GUIDE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 
 
 def block(first_line: str) -> str:
-    """A block of the guide to testing, by what it begins with."""
+    """A block of the guide to testing, by its first words."""
     [found] = re.findall(
         rf"^```(?:python)?\n({re.escape(first_line)}\n.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL
     )
@@ -305,9 +305,9 @@ MISTAKES = [
     ("explore(100)", "async def test(): ...", "takes its options by name, not (100,)"),
     ("explore(backends='trio')", "async def test(): ...", "a list of 'asyncio' and 'trio', not 'trio'"),
     ("virtual_time(backends=['curio'])", "async def test(): ...", "'asyncio' and 'trio', not ['curio']"),
-    ("explore", "def test(): ...", "test is marked 'explore', but is no asynchronous function"),
+    ("explore", "def test(): ...", "test is marked 'explore', but is not an asynchronous function"),
     ("explore", "async def test(loop): ...", "the asynchronous fixture 'loop'"),
-    ("fail_everywhere", "async def test(): ...", "passes no place at which it could fail"),
+    ("fail_everywhere", "async def test(): ...", "marks no place at which it could fail"),
     ("cancel_everywhere", "async def test(interruption): ...", "enter `async with interruption.region():`"),
 ]
 

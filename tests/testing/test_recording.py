@@ -1,4 +1,4 @@
-"""What a recorded toolbox knows of its calls, and what each rule says when it is broken."""
+"""The record of a recorded toolbox, and the error of each rule when it is broken."""
 
 import json
 from collections.abc import Callable
@@ -139,12 +139,12 @@ async def test_nested_calls_know_whose_they_are() -> None:
 
 
 def at(time: float) -> Moment:
-    """A moment; those with later times have later places."""
+    """A moment; later times have later places."""
     return Moment(time, int(time * 1000))
 
 
 def traced(number: int, start: float, end: float, **changes: Any) -> TracedCall:
-    """A call that ran and was answered with what it returned."""
+    """A call that ran, with its return value as its outcome."""
     asked = ToolCallRequest(id=f"c{number}", name=changes.get("tool", f"t{number}"))
     outcome = ToolCallResult(tool_call_id=asked.id, name=asked.name, result="r")
     plain = TracedCall(

@@ -1,4 +1,4 @@
-"""The runtime itself, under many orders of its tasks, and interrupted at every point."""
+"""The runtime itself, in many orders of its tasks, and interrupted at every point."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from seqoria_runtime.testing import (
     check_history,
     explore,
     fail_everywhere,
-    leaks,
+    no_leaks,
     says,
 )
 from seqoria_runtime.testing._clock.virtual_loop import VirtualLoop
@@ -90,7 +90,7 @@ def test_a_turn_survives_the_failure_of_any_of_its_parts(backend: Backend) -> No
         ])
         history: list[Any] = []
         async with AsyncAIClient([interruption.provider(model)], local_toolbox=tools) as client:
-            with leaks(client, providers=[model]):
+            with no_leaks(client, providers=[model]):
                 async with interruption.region():
                     with suppress(InjectedError, LLMError):
                         async with client.stream_chat("q", history=history) as turn:

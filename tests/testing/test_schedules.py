@@ -15,7 +15,7 @@ from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.testing import (
     Backend,
     FixedSchedule,
-    PctSchedule,
+    PrioritySchedule,
     RandomSchedule,
     Schedule,
     ScheduleUnavailable,
@@ -26,13 +26,13 @@ from seqoria_runtime.testing import (
 )
 from seqoria_runtime.testing._explore.token import Site, Token
 from seqoria_runtime.testing._schedules import backends as scheduled
-from seqoria_runtime.testing._schedules.schedule import Turn
-from seqoria_runtime.testing._schedules.task_order import Conductor
+from seqoria_runtime.testing._schedules.schedule import TaskStep
+from seqoria_runtime.testing._schedules.task_order import TaskOrder
 
 pytestmark = pytest.mark.clause("C120")
 
 each_backend = pytest.mark.parametrize("backend", ["asyncio", "trio"])
-each_search = pytest.mark.parametrize("make", [RandomSchedule, lambda seed: PctSchedule(seed, choices=8)])
+each_search = pytest.mark.parametrize("make", [RandomSchedule, lambda seed: PrioritySchedule(seed, 2, 8)])
 
 
 async def three_tasks() -> str:
@@ -92,7 +92,9 @@ def test_a_task_can_make_many_steps_while_another_waits(backend: Backend) -> Non
             seen = steps
         return seen
 
-    steps = {run_virtual(race, backend=backend, schedule=PctSchedule(seed, choices=10)) for seed in range(60)}
+    steps = {
+        run_virtual(race, backend=backend, schedule=PrioritySchedule(seed, choices=10)) for seed in range(60)
+    }
     assert {0, 10} <= steps
 
 
@@ -189,9 +191,9 @@ def test_a_thread_that_waits_for_a_task_is_left_to_itself_after_a_while(
                 await checkpoint()
             opened.set()
 
-    name, options, conductor = scheduled.conducted_backend(backend, FixedSchedule())
+    name, options, order = scheduled.ordered_backend(backend, FixedSchedule())
     anyio.run(main, backend=name, backend_options=options)
-    assert conductor.course.loose == 1
+    assert order.log.loose == 1
 
 
 @each_backend
@@ -232,7 +234,7 @@ def test_a_task_that_polls_cannot_keep_out_what_it_waits_for(backend: Backend) -
                 await checkpoint()
 
     for seed in range(10):
-        run_virtual(main, backend=backend, schedule=PctSchedule(seed, changes=0))
+        run_virtual(main, backend=backend, schedule=PrioritySchedule(seed, changes=0))
 
 
 @each_backend
@@ -307,7 +309,7 @@ def test_a_backend_that_does_not_keep_schedules_is_an_error_that_says_why(
     from seqoria_runtime.testing._schedules import scheduled_trio as _scheduled_trio
 
     scheduled.schedules_problem.cache_clear()
-    monkeypatch.setattr(_scheduled_trio.ScheduleKeeper, "shuffle", lambda self, batch: None)
+    monkeypatch.setattr(_scheduled_trio.ScheduleInstrument, "shuffle", lambda self, batch: None)
     try:
         with pytest.raises(ScheduleUnavailable, match="do not work on trio here: a trial"):
             require_schedules("trio")
@@ -343,12 +345,12 @@ def test_a_trio_that_is_too_old_is_an_error_that_says_so(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: PctSchedule(1, choices=0),
-        lambda: PctSchedule(1, changes=-1),
-        lambda: PctSchedule(1, changes=cast("Any", True)),
+        lambda: PrioritySchedule(1, choices=0),
+        lambda: PrioritySchedule(1, changes=-1),
+        lambda: PrioritySchedule(1, changes=cast("Any", True)),
     ],
 )
-def test_a_pct_schedule_that_cannot_be_is_refused(make: Callable[[], PctSchedule]) -> None:
+def test_a_pct_schedule_that_cannot_be_is_refused(make: Callable[[], PrioritySchedule]) -> None:
     with pytest.raises(ValueError, match=r"'(choices|changes)' must be"):
         make()
 
@@ -360,40 +362,40 @@ queues = st.lists(st.lists(st.integers(0, 9), min_size=2, max_size=5, unique=Tru
 def test_every_chooser_chooses_what_is_there(rounds: list[list[int]], seed: int) -> None:
     kinds: list[Schedule] = [
         RandomSchedule(seed),
-        PctSchedule(seed, choices=len(rounds) + 1),
+        PrioritySchedule(seed, choices=len(rounds) + 1),
         FixedSchedule(((1, 0, seed), (2, 3, 1))),
     ]
     for kind in kinds:
-        chooser = kind.start()
+        choose = kind.start()
         for ready in rounds:
-            assert 0 <= chooser.choose([Turn(task, step) for step, task in enumerate(ready)]) < len(ready)
+            assert 0 <= choose([TaskStep(task, step) for step, task in enumerate(ready)]) < len(ready)
 
 
 @given(st.integers(0, 99), st.lists(st.integers(1, 4), min_size=2, max_size=4))
-def test_the_schedule_of_a_course_goes_the_same_way_again(seed: int, programs: list[int]) -> None:
-    def play(schedule: Schedule) -> Conductor:
-        conductor = Conductor(schedule, label=str)
+def test_the_schedule_of_a_run_goes_the_same_way_again(seed: int, programs: list[int]) -> None:
+    def play(schedule: Schedule) -> TaskOrder:
+        order = TaskOrder(schedule, label=str)
         tasks = [_Task(steps) for steps in programs]
-        conductor.arrive((task, task) for task in tasks)
-        while len(conductor):
-            _, task = conductor.go()
+        order.add((task, task) for task in tasks)
+        while len(order):
+            _, task = order.next()
             task.left -= 1
             if task.left:
-                conductor.arrive([(task, task)])
-        return conductor
+                order.add([(task, task)])
+        return order
 
-    random = play(RandomSchedule(seed)).course
-    again = play(random.schedule).course
+    random = play(RandomSchedule(seed)).log
+    again = play(random.schedule).log
     assert again.steps == random.steps
     assert again.schedule == random.schedule
 
 
 def test_what_is_passed_over_goes_to_the_end_of_the_queue() -> None:
-    conductor = Conductor(FixedSchedule(((0, 0, 1), (2, 0, 1))), label=str)
+    order = TaskOrder(FixedSchedule(((0, 0, 1), (2, 0, 1))), label=str)
     tasks = [_Task(1) for _ in range(4)]
-    conductor.arrive((task, task) for task in tasks)
-    assert [conductor.go()[0] for _ in tasks] == [1, 3, 0, 2]
-    assert conductor.course.delays == {Turn(0, 0): 1, Turn(2, 0): 1}
+    order.add((task, task) for task in tasks)
+    assert [order.next()[0] for _ in tasks] == [1, 3, 0, 2]
+    assert order.log.delays == {TaskStep(0, 0): 1, TaskStep(2, 0): 1}
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ from seqoria_runtime.testing import (
     calls,
     check_no_leaks,
     explore,
-    leaks,
+    no_leaks,
     says,
 )
 from seqoria_runtime.testing.mcp import (
@@ -233,7 +233,7 @@ async def test_dependencies_of_a_remote_tool_order_its_calls() -> None:
 
 async def test_a_session_that_is_left_open_is_a_leak() -> None:
     server = ScriptedMCPServer("files", offering(fine=sleeps(0)))
-    with leaks(servers=[server]):
+    with no_leaks(servers=[server]):
         async with client_of(server):
             with pytest.raises(LeakError, match=r"left behind:\n  1 MCP session with 'files'$"):
                 check_no_leaks(servers=[server])
@@ -247,7 +247,7 @@ def test_a_client_and_its_server_can_be_explored_together(backend: Backend, prot
     async def scenario() -> None:
         server = ScriptedMCPServer("s", tools, protocol=protocol)
         client = client_of(server)
-        with leaks(client, servers=[server]):
+        with no_leaks(client, servers=[server]):
             async with client:
                 requests = [ToolCallRequest(id=name, name=name) for name in ("quick", "deadly", "quick")]
                 outcomes = await client.run_tool_calls(requests)

@@ -1,4 +1,4 @@
-"""Tools that do as they are told, and their graphs and fault plans as values."""
+"""Scripted tools, and their graphs and fault plans as values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ Seen = list[tuple[float, str]]
 
 
 async def run(dag: ToolDag, *, faults: FaultPlan | None = None, times: int = 1, **options: Any) -> Seen:
-    """When each call settled, in order, and with what."""
+    """The times and outcomes of all calls, in the order of completion."""
     recorded = RecordedToolbox(dag.toolbox(), faults=faults)
     client = AsyncAIClient([ScriptedProvider([])], local_toolbox=recorded, **options)
     async with client:
@@ -111,7 +111,7 @@ async def test_a_graph_runs_in_its_order() -> None:
 
 
 def test_a_graph_needs_different_names() -> None:
-    with pytest.raises(ValueError, match="needs a name of its own"):
+    with pytest.raises(ValueError, match="different names"):
         ToolDag(ScriptedTool("a", hangs()), ScriptedTool("a", hangs()))
 
 

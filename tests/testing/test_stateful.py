@@ -21,7 +21,7 @@ from seqoria_runtime.testing.stateful import (
 from seqoria_runtime.testing.tools import ScriptedTool, ToolDag, sleeps
 from seqoria_runtime.toolbox import LocalToolbox
 from tests.conftest import PROFILE
-from tests.testing.zoo import batches, turns
+from tests.testing.seeded_faults import batches, turns
 
 pytestmark = pytest.mark.clause("C120")
 
@@ -32,7 +32,7 @@ ONE = settings(QUICK, max_examples=1, phases=[Phase.generate])
 
 
 class Sleepers(AsyncRuleBasedStateMachine):
-    """Sleeps in rules and beside them; time passes only in rules."""
+    """Sleeps in rules and between them; time passes only in rules."""
 
     async def start(self) -> None:
         self.task = anyio.get_current_task().id
@@ -179,7 +179,7 @@ async def hasty_stop(hub: McpHub, entries: Any, cause: str, *, wait: bool) -> No
 
 
 class SmallClient(ClientMachine):
-    """The life of a client with two tools, and at times a server without any."""
+    """The life of a client with two tools, and sometimes a server without tools."""
 
     server_count = 0
 

@@ -1,4 +1,4 @@
-"""What the strategies make is what they say, and it shrinks to something to read."""
+"""The strategies generate what they promise, and it shrinks to something readable."""
 
 import subprocess
 import sys
@@ -128,7 +128,7 @@ FAST = settings(
 @given(data=st.data())
 def test_arguments_for_a_schema_are_arguments_that_its_tool_takes(name: str, data: st.DataObject) -> None:
     tool = TOOLS[name]
-    # Without the filter of `tool_arguments`, which would hide what the schema's reader gets wrong.
+    # Without the filter of `tool_arguments`, which would hide mistakes of the schema's reader.
     if name != "scalars":  # a decimal's schema allows any text
         tool.validate(data.draw(json_values(tool.parameters)))
     tool.validate(data.draw(tool_arguments(tool)))
@@ -281,7 +281,7 @@ def test_a_failing_example_prints_as_a_program_that_makes_it_again(name: str) ->
 
 
 def example_that_is_printed(strategy: st.SearchStrategy[Any], number: int) -> tuple[str, Any]:
-    """What Hypothesis prints where a test fails, for any one example of those that it draws."""
+    """What Hypothesis prints for a failing test, for any example that it draws."""
     failed: list[Any] = []
 
     @seed(number)

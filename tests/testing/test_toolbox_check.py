@@ -1,4 +1,4 @@
-"""What a check of a toolbox finds in tools that are wrong, and that it finds nothing in others."""
+"""A check of a toolbox finds the faults of tools, and nothing in correct ones."""
 
 import asyncio
 import json

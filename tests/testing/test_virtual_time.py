@@ -3,7 +3,6 @@ import math
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from hashlib import pbkdf2_hmac
@@ -47,9 +46,8 @@ def test_a_long_sleep_takes_no_real_time(backend: Backend) -> None:
         await anyio.sleep(1e9)
         return anyio.current_time()
 
-    before = time.monotonic()
+    # In real time it would not end within the limit of a test, which is a minute.
     assert run_virtual(sleep_for_years, backend=backend) == 1e9
-    assert time.monotonic() - before < 30
 
 
 def test_time_starts_at_zero_on_both_backends() -> None:

@@ -1,4 +1,4 @@
-"""The recommendation, on runs that are made up and on simulated resources whose capacity is known."""
+"""The recommendation, for constructed runs and for simulated resources of known capacity."""
 
 from dataclasses import replace
 
@@ -38,10 +38,10 @@ async def recommend(spec: ResourceSpec, durations: str, seed: int, calls: int = 
 def test_the_recommended_limit_is_within_a_fifth_of_the_capacity(
     spec: ResourceSpec, durations: str, seed: int, backend: Backend
 ) -> None:
-    """The right limit is the capacity: the least at which the resource does all that it can.
+    """The right limit is the capacity: the lowest at which the resource does all that it can.
 
-    Each call below it leaves a part of the resource idle; each above it makes all calls slower and
-    gets nothing more done.
+    Each call less leaves a part of the resource idle; each call more slows all calls down and gets nothing
+    more done.
     """
     report = run_virtual(recommend, spec, durations, seed, backend=backend)
     assert report.knee.saturated

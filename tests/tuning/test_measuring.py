@@ -1,4 +1,4 @@
-"""Sweeps over toolboxes and synthetic resources; their parts."""
+"""Sweeps over toolboxes and synthetic resources, and the parts of a sweep."""
 
 from random import Random
 from typing import Any
@@ -197,12 +197,12 @@ def test_a_lognormal_has_the_median_and_the_percentile_that_were_asked_for() -> 
     [
         ("gamma,mean=1s", "there is no distribution 'gamma'; there are constant, uniform"),
         ("constant", "'constant' must be of the form constant,value=..."),
-        ("constant,value=soon", "'soon' is no duration such as 50ms"),
+        ("constant,value=soon", "'soon' is not a duration such as 50ms"),
         ("constant,50ms", "constant: '50ms' must be NAME=DURATION"),
         ("lognormal,median=2s,p99=1s", "'median' must be above zero and at most 'p99'"),
         ("uniform,low=2s,high=1s", "'low' must be at most 'high'"),
         ("exponential,mean=0", "'mean' must be above zero"),
-        ("constant,value=-1", "no duration"),
+        ("constant,value=-1", "not a duration"),
         ("constant,value=1s,value=2s", "constant: 'value' is given twice"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Shows a sweep over limits: a line for each run while it goes on, then a table, a plot and the result."""
+"""Shows a sweep over limits: a line for each run, then a table, a plot and the recommendation."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _ASCII_LEVELS = " .:-=+*#@"
 _PARTS = " ▏▎▍▌▋▊▉█"
 _ASCII_PARTS = "        #"
 _BAR_WIDTH = 40
-_BESIDE_BAR = 36
+_NEXT_TO_BAR = 36
 _COLUMNS = (
     "limit",
     "results/s",
@@ -28,12 +28,12 @@ _COLUMNS = (
     "timeouts",
     "failed",
 )
-# By their places, the first to go where the terminal is too narrow for all.
+# The columns to leave out, in this order, if the terminal is too narrow for all.
 _DISPENSABLE = (5, 7, 2, 8, 4, 6, 3)
 
 
 def show_progress(console: Console, progress: Progress) -> None:
-    """One run has ended."""
+    """Print the line of one run."""
     run = progress.run
     failed = sum(run.failures.values())
     tail = f", {failed} without a result" if failed else ""
@@ -45,7 +45,7 @@ def show_progress(console: Console, progress: Progress) -> None:
 
 
 def show_report(console: Console, report: LimitReport, *, interrupted: bool = False) -> None:
-    """The table, the plot and the recommendation."""
+    """Print the table, the plot and the recommendation."""
     if interrupted:
         console.print("Interrupted: this is what was measured until then.", style="bold")
     console.print(_table(report, console))
@@ -64,7 +64,7 @@ def show_report(console: Console, report: LimitReport, *, interrupted: bool = Fa
 
 
 def duration(seconds: float) -> str:
-    """A duration with three figures, in the unit that suits it."""
+    """Return a duration with three digits, in a suitable unit."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size * 0.9995:
             return f"{_figures(seconds / size)} {unit}"
@@ -76,7 +76,7 @@ def _figures(value: float) -> str:
 
 
 def _table(report: LimitReport, console: Console) -> Table:
-    """As many columns as the console has room for: a number that is cut is worse than none."""
+    """Return a table with as many columns as fit: a missing number is better than a truncated one."""
     failed = any(row.failures for row in report.rows)
     shown = list(range(len(_COLUMNS) if failed else len(_COLUMNS) - 2))
     table = _table_of(report, shown, console)
@@ -126,7 +126,7 @@ def _nearest(report: LimitReport) -> int | None:
 
 def _bar(row: LimitRow, report: LimitReport, console: Console) -> Text:
     parts = _ASCII_PARTS if console.options.ascii_only else _PARTS
-    width = max(1, min(_BAR_WIDTH, console.width - _BESIDE_BAR))
+    width = max(1, min(_BAR_WIDTH, console.width - _NEXT_TO_BAR))
     most = max(one.work.median for one in report.rows) or 1.0
     eighths = round(row.work.median / most * width * 8)
     bar = parts[8] * (eighths // 8) + (parts[eighths % 8] if eighths % 8 else "")

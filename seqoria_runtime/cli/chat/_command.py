@@ -1,4 +1,4 @@
-"""Owns the arguments of `seqoria-runtime chat`, and the checks that need no model."""
+"""The subcommand `chat`: its arguments, and the checks that need no model."""
 
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seqoria_runtime.cli._command import (
-    Command,
     CommandError,
+    Subcommand,
     add_backend_argument,
     add_context_argument,
+    load_toolbox,
     positive,
     run_on,
 )
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from seqoria_runtime.toolbox import LocalToolbox
 
 
-# How a provider calls in its errors what this command's user gave by a flag.
+# The names in a provider's errors, and the flags that set them here.
 _FLAGS = {
     "'api_key'": "--api-key-env",
     "'base_url'": "--base-url",
@@ -34,26 +35,20 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--base-url", required=True, metavar="URL", help="the server, such as http://localhost:8080/v1")
     add("--model", required=True, metavar="NAME", help="the model to ask")
-    add("--profile", metavar="NAME", help="the kind of server (default: told by the URL's host)")
+    add("--profile", metavar="NAME", help="the kind of server (default: by the URL's host)")
     add("--api-key-env", metavar="VAR", help="the environment variable that holds the API key")
     add(
         "--toolbox",
         action="append",
         default=[],
         metavar="MODULE:NAME",
-        help="a LocalToolbox to offer to the model; may be given several times",
+        help="a LocalToolbox to offer to the model; may be repeated",
     )
     add_context_argument(parser)
     add("--tool-choice", default="auto", help="auto, required, none or the name of a tool (default: auto)")
-    add("--system", metavar="TEXT", help="the system prompt; an empty one is none")
-    add(
-        "--max-turns",
-        type=positive,
-        default=5,
-        metavar="N",
-        help="model responses per turn (default: 5)",
-    )
-    add("--once", type=_question, metavar="TEXT", help="ask this, print the answer and end")
+    add("--system", metavar="TEXT", help="the system prompt; an empty one turns it off")
+    add("--max-turns", type=positive, default=5, metavar="N", help="model responses per turn (default: 5)")
+    add("--once", type=_question, metavar="TEXT", help="ask this, print the answer and exit")
 
 
 def _question(text: str) -> str:
@@ -63,8 +58,6 @@ def _question(text: str) -> str:
 
 
 def _run(arguments: Namespace) -> int:
-    from seqoria_runtime.cli._toolbox import load_toolbox
-
     from ._conversation import ChatOptions, converse
 
     toolboxes = [load_toolbox(place) for place in arguments.toolbox]
@@ -103,16 +96,16 @@ def _provider(arguments: Namespace) -> "AsyncOpenAICompatibleProvider":
             arguments.model, base_url=arguments.base_url, api_key=key, profile=arguments.profile
         )
     except (SeqoriaError, ValueError, TypeError) as error:
-        raise CommandError(_in_words_of_the_command(str(error))) from error
+        raise CommandError(_with_flags(str(error))) from error
 
 
-def _in_words_of_the_command(text: str) -> str:
+def _with_flags(text: str) -> str:
     for option, flag in _FLAGS.items():
         text = text.replace(option, flag)
     return text
 
 
-CHAT = Command(
+CHAT = Subcommand(
     name="chat",
     summary="Talk to a model on any server that speaks Chat Completions, with tools of your own.",
     add_arguments=_add_arguments,

@@ -1,4 +1,4 @@
-"""Owns one conversation: its history, and the loop of question and turn."""
+"""A conversation: its history, and the loop of questions and turns."""
 
 import logging
 import sys
@@ -23,7 +23,7 @@ from ._view import ChatView
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What the user asked for; `once` is the only question, or `None` for a conversation."""
+    """The user's options; `once` is the only question, or `None` for a conversation."""
 
     toolboxes: Sequence[LocalToolbox] = ()
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -34,7 +34,10 @@ class ChatOptions:
 
 
 async def converse(provider: AsyncOpenAICompatibleProvider, options: ChatOptions) -> int:
-    """Answer one question, or talk until the input ends or is interrupted; give the exit code."""
+    """Answer one question, or talk until the input ends or is interrupted; return the exit code.
+
+    A cancelled caller ends the conversation.
+    """
     view = ChatView(make_console(), make_console(stderr=True))
     interrupts = Interrupts()
     client = AsyncAIClient(
@@ -46,7 +49,7 @@ async def converse(provider: AsyncOpenAICompatibleProvider, options: ChatOptions
     async with anyio.create_task_group() as group:
         await group.start(interrupts.watch)
         async with provider, client:
-            conversation = _Conversation(client, options, view, interrupts)
+            conversation = _Chat(client, options, view, interrupts)
             if options.once is not None:
                 code = await conversation.turn(options.once)
             else:
@@ -58,21 +61,21 @@ async def converse(provider: AsyncOpenAICompatibleProvider, options: ChatOptions
 
 
 def _quiet_logger() -> logging.Logger:
-    """What a client warns of, such as that it has no tools, the user of this command sees anyway."""
+    """Return a logger without warnings, such as that there are no tools: the user can see that."""
     logger = logging.getLogger(__name__)
     logger.setLevel(logging.ERROR)
     return logger
 
 
 def _is_turn_limit(event: object) -> bool:
-    """Whether the client ended the turn; a model's own message would name the model."""
+    """Return whether the client ended the turn. A model's own message would name the model."""
     return isinstance(event, AssistantMessage) and event.content == TURN_LIMIT_TEXT and event.model is None
 
 
 _KEYS = "Ctrl-C stops an answer; Ctrl-D or Ctrl-C here ends."
 
 
-class _Conversation:
+class _Chat:
     def __init__(
         self, client: AsyncAIClient, options: ChatOptions, view: ChatView, interrupts: Interrupts
     ) -> None:
@@ -84,7 +87,7 @@ class _Conversation:
         self._usage: LLMUsage | None = None
 
     async def talk(self, lines: LineReader, *, prompt: bool) -> int:
-        """Take a question from each line; an empty one is none. Ends with the lines, or with Ctrl-C."""
+        """Ask each line that is not blank, until the lines end or Ctrl-C; return the exit code."""
         while True:
             if prompt:
                 self._view.prompt()
@@ -97,9 +100,9 @@ class _Conversation:
                 await self.turn(question)
 
     async def turn(self, question: str) -> int:
-        """Run one turn and show it; the history can be continued however it ends. Give an exit code."""
+        """Run one turn and show it; return an exit code. The history stays valid, even after a failure."""
         code = INTERRUPTED
-        with self._interrupts.interruptible(on_stop=self._tell_stopping):
+        with self._interrupts.interruptible(on_stop=self._note_stopping):
             try:
                 code = await self._run(question)
             except BrokenPipeError:
@@ -110,7 +113,7 @@ class _Conversation:
         self._view.end_turn()
         return code
 
-    def _tell_stopping(self) -> None:
+    def _note_stopping(self) -> None:
         self._view.note("Stopping; Ctrl-C again leaves at once.")
 
     async def _run(self, question: str) -> int:

@@ -1,7 +1,7 @@
-"""Owns the reading of the user's lines, in a thread, so that the event loop never waits for the keyboard.
+"""Reads the user's lines in a thread, so that the event loop never waits for the keyboard.
 
-The thread is a daemon and reads the file descriptor itself: a program that ends while the user has
-typed nothing neither waits for a line nor finds the standard input locked.
+The thread is a daemon and reads the file descriptor directly, so that a program that ends meanwhile
+neither waits for a line nor finds the standard input locked.
 """
 
 import codecs
@@ -18,7 +18,7 @@ _CHUNK = 65_536
 
 
 class LineReader:
-    """Lines from a file descriptor; what was read and not yet given stays for the next `line`."""
+    """Lines from a file descriptor. It keeps what it has read for the next call of `line`."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -26,14 +26,14 @@ class LineReader:
         self._text = ""
         self._ended = False
         self._reading = False
-        self._news = anyio.Event()
+        self._arrival = anyio.Event()
         self._token = current_token()
 
     async def line(self) -> str | None:
-        """The next line without its end, or `None` where there are no more. A cancelled caller loses none."""
+        """Return the next line without its end, or `None` at the end. A cancelled call loses no line."""
         while "\n" not in self._text and not self._ended:
             self._read_on()
-            await self._news.wait()
+            await self._arrival.wait()
         if not self._text:
             return None
         line, _, self._text = self._text.partition("\n")
@@ -43,7 +43,7 @@ class LineReader:
         if self._reading:
             return
         self._reading = True
-        self._news = anyio.Event()
+        self._arrival = anyio.Event()
         threading.Thread(
             target=_read, args=(self._descriptor, self._token, self._arrived), name="input", daemon=True
         ).start()
@@ -52,7 +52,7 @@ class LineReader:
         self._reading = False
         self._ended = not data
         self._text += self._decoder.decode(data, final=self._ended)
-        self._news.set()
+        self._arrival.set()
 
 
 def _read(descriptor: int, token: EventLoopToken, arrived: Callable[[bytes], None]) -> None:

@@ -1,7 +1,4 @@
-"""Shows a conversation: answers on one console, everything else on another, and whole lines on both."""
-
-from collections.abc import Mapping
-from typing import Any
+"""Shows a conversation: answers on one console and everything else on another, in complete lines."""
 
 from rich.console import Console
 from rich.text import Text
@@ -20,7 +17,7 @@ from seqoria_runtime.models import (
 
 
 class ChatView:
-    """Text appears as it comes. `answers` and `notes` may be the same terminal."""
+    """Prints text as it comes. `answers` and `notes` may be the same terminal."""
 
     def __init__(self, answers: Console, notes: Console) -> None:
         self._answers = answers
@@ -29,7 +26,7 @@ class ChatView:
         self._streamed = False
 
     def event(self, event: ChatChunk | ToolOutcome | ToolProgress | ToolMessages | AssistantMessage) -> None:
-        """Show what a turn yielded."""
+        """Show an event of a turn."""
         match event:
             case ChatChunk():
                 self._write(self._notes, event.thinking or "", "dim italic")
@@ -45,7 +42,7 @@ class ChatView:
                 self.end_turn()
 
     def end_turn(self) -> None:
-        """The turn is over, in whatever way."""
+        """End the line after a turn, however that ended."""
         self._end_line()
         self._streamed = False
 
@@ -55,7 +52,7 @@ class ChatView:
 
     def note(self, text: str, *, style: str = "dim") -> None:
         self._end_line()
-        # A file or another program wants whole lines.
+        # A file or another program needs complete lines.
         self._notes.print(Text(printable(text), style=style), soft_wrap=not self._notes.is_terminal)
 
     def error(self, error: Exception) -> None:
@@ -83,7 +80,7 @@ class ChatView:
             self._end_line()
         if style:
             console.out(text, style=style, highlight=False, end="")
-        else:  # rich would turn tabs into spaces
+        else:  # rich would replace tabs by spaces
             console.file.write(text)
             console.file.flush()
         self._open = None if text.endswith("\n") else (console, style)
@@ -95,8 +92,4 @@ class ChatView:
 
 
 def _call(request: ToolCallRequest) -> str:
-    return f"{one_line(request.name)}({_arguments(request.arguments)})"
-
-
-def _arguments(arguments: Mapping[str, Any]) -> str:
-    return one_line(", ".join(f"{name}={value!r}" for name, value in arguments.items()))
+    return one_line(f"{request.name}({', '.join(f'{k}={v!r}' for k, v in request.arguments.items())})")

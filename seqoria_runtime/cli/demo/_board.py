@@ -1,7 +1,4 @@
-"""Owns what is known of the demo's calls: when each was asked for, began and settled, and how.
-
-Knows nothing of how that is shown. All its methods are called in the event loop's thread.
-"""
+"""The state of the demo's calls: when each started and settled, and how. For the loop's thread only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +8,8 @@ from seqoria_runtime.models import ToolCallError, ToolCallOutcome, ToolCallReque
 
 
 @dataclass(slots=True)
-class Call:
-    """One call. Times are seconds since the batch was asked for; those not known yet are `None`."""
+class DemoCall:
+    """One call. Times are seconds since the start of the batch, or `None` while unknown."""
 
     name: str
     waits_for: tuple[str, ...]
@@ -33,28 +30,28 @@ class Call:
 
     @property
     def thread_runs_on(self) -> bool:
-        """Whether the call has been answered while its thread still runs."""
+        """Whether the call is answered while its thread still runs."""
         return self.in_thread and self.settled_at is not None and self.thread_ended_at is None
 
 
 class Board:
-    """The calls of one batch by name; each tool is called once. `clock` gives seconds.
+    """The calls of one batch by name; each tool is called once. `clock` returns seconds.
 
-    `on_change` is told of each call that moved on.
+    `on_change` is called with each call that changes.
     """
 
-    def __init__(self, calls: Sequence[Call], clock: Callable[[], float]) -> None:
+    def __init__(self, calls: Sequence[DemoCall], clock: Callable[[], float]) -> None:
         self.calls = {call.name: call for call in calls}
-        self.on_change: Callable[[Call], None] = _ignore
+        self.on_change: Callable[[DemoCall], None] = _ignore
         self._clock = clock
-        self._asked_at: float | None = None
+        self._start: float | None = None
 
     @property
     def now(self) -> float:
-        """Seconds since the batch was asked for, which is when its first call begins."""
-        if self._asked_at is None:
-            self._asked_at = self._clock()
-        return self._clock() - self._asked_at
+        """Seconds since the start of the batch, which is when its first call starts."""
+        if self._start is None:
+            self._start = self._clock()
+        return self._clock() - self._start
 
     def started(self, name: str, arguments: Mapping[str, Any], *, in_thread: bool) -> None:
         call = self.calls[name]
@@ -76,12 +73,12 @@ class Board:
         if overdue:
             self.on_change(call)
 
-    def unsettled_before(self, call: Call) -> list[str]:
-        """The calls that this one still waits for."""
+    def unsettled_before(self, call: DemoCall) -> list[str]:
+        """Return the calls that this one still waits for."""
         return [name for name in call.waits_for if self.calls[name].outcome is None]
 
-    def free_to_start_at(self, call: Call) -> float:
-        """When the last call that this one waits for settled; 0 for one that waits for none."""
+    def free_to_start_at(self, call: DemoCall) -> float:
+        """Return when the last call that this one waits for settled, or 0 if it waits for none."""
         return max((self.calls[name].settled_at or 0.0 for name in call.waits_for), default=0.0)
 
     @property
@@ -91,5 +88,5 @@ class Board:
         return max((time for time in times if time is not None), default=0.0)
 
 
-def _ignore(_call: Call) -> None:
+def _ignore(_call: DemoCall) -> None:
     pass

@@ -1,9 +1,9 @@
-"""Owns the arguments of `seqoria-runtime demo`."""
+"""The subcommand `demo`, and its arguments."""
 
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from seqoria_runtime.cli._command import Command, add_backend_argument, run_on
+from seqoria_runtime.cli._command import Subcommand, add_backend_argument, run_on
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def _run(arguments: Namespace) -> int:
     return run_on(arguments.backend, run_interruptibly, play, console, Pace(arguments.speed), animated)
 
 
-DEMO = Command(
+DEMO = Subcommand(
     name="demo",
     summary="Run one streamed turn with a graph of tools on a scripted model: no network, no keys.",
     add_arguments=_add_arguments,

@@ -17,8 +17,7 @@ from seqoria_runtime.models import AssistantMessage, ChatChunk, ToolMessages, To
 from seqoria_runtime.testing import ScriptedProvider
 
 from ._board import Board
-from ._summary import hidden_parameter, history_summary, usage
-from ._timeline import ASCII, BLOCKS, timeline
+from ._summary import ASCII, BLOCKS, hidden_parameter, history_summary, timeline, usage
 from ._tools import QUESTION, SLOTS, USER_ID, Weekend, make_toolbox, planned_calls, script
 from ._views import LiveView, PlainView, View
 
@@ -34,7 +33,7 @@ def _block_thread(seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast the demo goes: `speed` 2 takes half of every time. `block` keeps a thread for some seconds."""
+    """How fast the demo goes: `speed` 2 halves every time. `block` keeps a thread busy for some seconds."""
 
     speed: float = 1.0
     block: Callable[[float], object] = field(default=_block_thread)
@@ -47,10 +46,10 @@ class Pace:
 
 
 async def play(console: Console, pace: Pace, animated: bool) -> int:
-    """Run the turn and show it on the console; give the exit code."""
+    """Run the turn and show it on the console; return the exit code. A cancelled caller ends the turn."""
     board = Board(planned_calls(), anyio.current_time)
     view: View = LiveView(console, board) if animated else PlainView(console, board)
-    board.on_change = view.moved_on
+    board.on_change = view.changed
     model = ScriptedProvider(script(_WORD / pace.speed))
     tools = make_toolbox(
         Weekend(pace.sleep, pace.block_thread), board, current_token(), timeout=_TIMEOUT / pace.speed

@@ -1,4 +1,4 @@
-"""Owns the demo's tools and the script of its model: a weekend in Lisbon, planned by eight calls."""
+"""The demo's tools and the script of its model: a weekend in Lisbon, planned by eight calls."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ from seqoria_runtime.providers import ModelRequest
 from seqoria_runtime.testing import Reply, call, calls, says
 from seqoria_runtime.toolbox import HIDDEN, LocalToolbox
 
-from ._board import Board, Call
+from ._board import Board, DemoCall
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,16 +39,16 @@ _REQUESTED = (
     call("budget", limit=400),
     call("plan", city="Lisbon"),
 )
-# In the order of calls that the model chose; the runtime starts those with dependents first.
+# In the model's order; the runtime starts calls with dependents first.
 _WAITS_FOR = {"budget": ("rates",), "plan": ("flights", "hotels", "profile")}
 
 
-def planned_calls() -> list[Call]:
-    return [Call(one.name, _WAITS_FOR.get(one.name, ())) for one in _REQUESTED]
+def planned_calls() -> list[DemoCall]:
+    return [DemoCall(one.name, _WAITS_FOR.get(one.name, ())) for one in _REQUESTED]
 
 
 def script(every: float) -> Sequence[Reply | Callable[[ModelRequest], Reply]]:
-    """What the model says; a word takes `every` seconds."""
+    """Return the model's replies; a word takes `every` seconds."""
     asks = calls(
         *_REQUESTED,
         text=_PLAN,
@@ -137,7 +137,7 @@ class Weekend:
 
 
 def make_toolbox(weekend: Weekend, board: Board, token: EventLoopToken, *, timeout: float) -> LocalToolbox:
-    """The tools; each call reports to `board`. `timeout` is that of the blocking one, in seconds."""
+    """Return the tools, which report to `board`. `timeout` is that of the blocking one, in seconds."""
     tools = LocalToolbox()
     functions: Sequence[Callable[..., Awaitable[Any]]] = (
         *(weekend.weather, weekend.flights, weekend.hotels, weekend.profile, weekend.rates),
@@ -159,10 +159,10 @@ def _reporting(function: Callable[P, Awaitable[T]], board: Board) -> Callable[P,
 
 
 def _reporting_thread(function: Callable[P, T], board: Board, token: EventLoopToken) -> Callable[P, T]:
-    variables = copy_context()  # the thread's own would not tell the board's clock which loop it is in
+    variables = copy_context()  # in the thread's own, the board's clock would not know the loop
 
     def post(report: Callable[[], None]) -> None:
-        post_to_loop(token, partial(variables.run, _tell, report), otherwise=_nobody_listens)
+        post_to_loop(token, partial(variables.run, _call, report), otherwise=_nothing)
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -175,11 +175,11 @@ def _reporting_thread(function: Callable[P, T], board: Board, token: EventLoopTo
     return run
 
 
-def _tell(report: Callable[[], None]) -> None:
-    # Nobody could catch it here, and trio would end the program with it; the turn's next line fails again.
+def _call(report: Callable[[], None]) -> None:
+    # Nothing could catch it here, and it would end a trio program; the next line of the turn raises it again.
     with suppress(BrokenPipeError):
         report()
 
 
-def _nobody_listens() -> None:
+def _nothing() -> None:
     pass

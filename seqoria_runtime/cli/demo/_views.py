@@ -1,11 +1,8 @@
-"""Shows a turn while it runs: as a picture that moves, or as lines where nothing can move.
-
-Knows the board and the chunks, and nothing of clients.
-"""
+"""Shows a turn while it runs: as an animated table, or as plain lines."""
 
 import json
 from collections.abc import Callable
-from typing import Protocol
+from typing import TypeAlias
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,26 +13,11 @@ from rich.text import Text
 from seqoria_runtime.cli._text import Labelled, one_line, printable
 from seqoria_runtime.models import ChatChunk, ToolCallError, ToolCallResult
 
-from ._board import Board, Call
-from ._timeline import STYLES
+from ._board import Board, DemoCall
+from ._summary import STYLES
 
 
-class View(Protocol):
-    """What is told of a turn, in the order of its events."""
-
-    def chunk(self, chunk: ChatChunk) -> None: ...
-
-    def moved_on(self, call: Call) -> None:
-        """A call began or settled, or its thread ended after that."""
-
-    def pause(self) -> None:
-        """What was shown so far is complete; something else comes next."""
-
-    def tick(self) -> None:
-        """A moment has passed."""
-
-
-def outcome_text(call: Call) -> str:
+def outcome_text(call: DemoCall) -> str:
     if isinstance(call.outcome, ToolCallResult):
         return one_line(_compact(call.outcome.result))
     if isinstance(call.outcome, ToolCallError):
@@ -61,21 +43,21 @@ def _paragraphs(thinking: str, text: str) -> RenderableType:
 
 
 class PlainView:
-    """A line for each thing that happens, in whole lines only."""
+    """Prints a line for each event."""
 
     def __init__(self, console: Console, board: Board) -> None:
         self._console = console
         self._board = board
         self._thinking = ""
         self._text = ""
-        self._early: list[tuple[Call, Text]] = []
+        self._early: list[tuple[DemoCall, Text]] = []
         self._calls_shown = False
 
     def chunk(self, chunk: ChatChunk) -> None:
         self._thinking += chunk.thinking or ""
         self._text += chunk.content
 
-    def moved_on(self, call: Call) -> None:
+    def changed(self, call: DemoCall) -> None:
         if call.thread_ended_at is not None and call.settled_at is not None:
             self._print(_event(call, call.thread_ended_at, "thread", "has ended; its slot is free again"))
         elif call.started_at is not None and call.outcome is None:
@@ -93,7 +75,7 @@ class PlainView:
         pass
 
     def _print_started(self) -> None:
-        # A call begins a moment before the turn's consumer hears of the outcome that it waited for.
+        # A call starts a moment before the turn's consumer gets the outcome that the call waited for.
         for call, line in list(self._early):
             if not self._board.unsettled_before(call):
                 self._print_text()
@@ -117,12 +99,12 @@ class PlainView:
         self._calls_shown = False
 
 
-def _event(call: Call, at: float | None, word: str, text: str) -> Text:
+def _event(call: DemoCall, at: float | None, word: str, text: str) -> Text:
     return Text(f"  {at or 0.0:5.2f} s  {call.name:<9} {word:<10} {text}".rstrip())
 
 
 class LiveView:
-    """Text that grows, and a table of the calls that changes in its place."""
+    """Shows text as it grows, and a table of the calls that is redrawn in place."""
 
     def __init__(self, console: Console, board: Board) -> None:
         self._console = console
@@ -140,8 +122,8 @@ class LiveView:
         self._text += chunk.content
         self.tick()
 
-    def moved_on(self, call: Call) -> None:
-        # Drawn at the next tick: that takes a while, and calls are just being started.
+    def changed(self, call: DemoCall) -> None:
+        # Drawn at the next tick, since drawing takes a while and calls are just starting.
         if call.thread_ended_at is None:
             self._wanted = self._calls
 
@@ -184,7 +166,7 @@ class LiveView:
             table.add_row(*self._row(call))
         return table
 
-    def _row(self, call: Call) -> list[RenderableType]:
+    def _row(self, call: DemoCall) -> list[RenderableType]:
         unsettled = self._board.unsettled_before(call)
         waits_for = Text(", ").join(
             Text(name, style="" if name in unsettled else "dim") for name in call.waits_for
@@ -200,8 +182,12 @@ class LiveView:
             Text(outcome_text(call), style="dim"),
         ]
 
-    def _time(self, call: Call) -> str:
+    def _time(self, call: DemoCall) -> str:
         if call.started_at is None:
             return ""
         end = self._board.now if call.settled_at is None else call.settled_at
         return f"{end - call.started_at:.2f} s"
+
+
+View: TypeAlias = PlainView | LiveView
+"""Shows the chunks of a turn and the calls that change. At a `pause`, what is shown is complete."""

@@ -1,6 +1,6 @@
-"""What must hold of an application's toolbox, one function for each property; they raise `Problem`.
+"""The properties of a good toolbox, one function for each. They raise `Problem`.
 
-Each runs one example in a virtual event loop of its own; where examples come from is not known here.
+Each runs one example in a new event loop, in virtual time.
 """
 
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
@@ -15,15 +15,15 @@ from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.models.errors import ToolExecutionError
 from seqoria_runtime.testing._clock.deadlock import VirtualTimeDeadlock
+from seqoria_runtime.testing._clock.deadlock_watch import Backend
 from seqoria_runtime.testing._explore.everywhere import cancel_everywhere
 from seqoria_runtime.testing._explore.explore import ScheduleFailure
 from seqoria_runtime.testing._explore.interruption import Interruption
-from seqoria_runtime.testing._leaks import LeakError, check_no_leaks, surroundings
+from seqoria_runtime.testing._leaks import LeakError, check_no_leaks, snapshot
 from seqoria_runtime.testing._model.scripted_provider import ScriptedProvider
-from seqoria_runtime.testing._trace.invariant import InvariantError
 from seqoria_runtime.testing._trace.recorded import RecordedToolbox, record_batch
-from seqoria_runtime.testing._trace.trace import Trace, TracedCall
-from seqoria_runtime.testing._virtual_time import Backend, run_virtual, wait_for_abandoned_threads
+from seqoria_runtime.testing._trace.trace import InvariantError, Trace, TracedCall
+from seqoria_runtime.testing._virtual_time import run_virtual, wait_for_abandoned_threads
 from seqoria_runtime.testing.invariants import check_trace
 from seqoria_runtime.toolbox import LocalToolbox
 
@@ -34,7 +34,7 @@ _POINTS = 5
 
 
 class Problem(AssertionError):
-    """A toolbox does what it should not; `calls` show it, under these limits."""
+    """A toolbox breaks a property; `calls` show it, under these limits."""
 
     def __init__(
         self, text: str, calls: Sequence[ToolCallRequest], limits: "Limits", tool: str | None = None
@@ -46,17 +46,17 @@ class Problem(AssertionError):
 
     @property
     def endless(self) -> bool:
-        """Whether the calls never came to an end."""
+        """Whether the calls never end."""
         return isinstance(self.__cause__, VirtualTimeDeadlock)
 
 
 class NotCheckedError(Exception):
-    """A tool cannot be called as it is; says what is missing."""
+    """A tool cannot be called; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a batch runs under: slots, and the seconds of each call."""
+    """The slots of a batch, and the seconds that each call may take."""
 
     max_concurrency: int = 2
     tool_timeout: float | None = None
@@ -64,9 +64,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is checked: a toolbox, with the trusted values that its tools need.
+    """The toolbox to check, with the trusted values that its tools need.
 
-    `allowed` are the names of exception classes that its tools raise on purpose.
+    `allowed` has the names of exception classes that its tools raise on purpose.
     """
 
     toolbox: LocalToolbox
@@ -91,12 +91,12 @@ class _Rest(LocalToolbox):
 
 
 def without(toolbox: LocalToolbox, names: Collection[str]) -> LocalToolbox:
-    """The toolbox, less some tools."""
+    """Return the toolbox without some of its tools."""
     return _Rest(toolbox, names)
 
 
 def valid_call(subject: Subject, backend: Backend, request: ToolCallRequest) -> None:
-    """A call with arguments that its tool accepts gives a result that can be written."""
+    """A call with arguments that its tool accepts has a result that can be serialized."""
     limits = Limits()
     [call] = _run(subject, backend, [request], limits).calls
     if call.kind == "missing_parameter":
@@ -118,7 +118,7 @@ def _on_purpose(call: TracedCall, allowed: Collection[str]) -> bool:
 
 
 def invalid_call(subject: Subject, backend: Backend, request: ToolCallRequest) -> None:
-    """A call with arguments that are not valid is refused, and its function does not run."""
+    """A call with invalid arguments is refused, and its function does not run."""
     limits = Limits()
     [call] = _run(subject, backend, [request], limits).calls
     if call.kind != "invalid_arguments" or call.starts:
@@ -133,7 +133,7 @@ def batch(subject: Subject, backend: Backend, requests: Sequence[ToolCallRequest
 def cancelled_batch(
     subject: Subject, backend: Backend, requests: Sequence[ToolCallRequest], limits: Limits, share: float
 ) -> None:
-    """A batch that is cancelled, at a share of its time and at several of its steps, ends at once."""
+    """A batch that is cancelled, after a share of its time or at several steps, ends at once."""
     whole = _run(subject, backend, requests, limits)
     deadline = share * max((call.settled[0][0].time for call in whole.calls), default=0)
 
@@ -159,15 +159,15 @@ def _run(subject: Subject, backend: Backend, requests: Sequence[ToolCallRequest]
 async def _record(
     subject: Subject, requests: Sequence[ToolCallRequest], limits: Limits, region: Region
 ) -> Trace:
-    """Run a batch in the region, and look at what it did and what it left."""
-    before = surroundings()
+    """Run a batch in the region, and check what it did and what it left behind."""
+    before = snapshot()
     tools = RecordedToolbox(subject.toolbox)
     async with subject.client(tools, limits) as client:
         async with region():
             await record_batch(client, tools, requests, context=subject.context)
         trace = tools.trace(client)
         check_trace(trace)
-        # Scripted tools keep their threads in virtual time, an application's own ones in real time.
+        # Scripted tools keep their threads busy in virtual time, an application's tools in real time.
         await anyio.sleep(_PATIENCE)
         await wait_for_abandoned_threads()
     check_no_leaks(client, before=before)
@@ -187,7 +187,7 @@ async def _until(deadline: float) -> AsyncGenerator[None]:
 
 @contextmanager
 def _as_problems(requests: Sequence[ToolCallRequest], limits: Limits) -> Generator[None]:
-    """Tell what went wrong in a run as a problem of the toolbox, with the calls that show it."""
+    """Raise what goes wrong in a run as a `Problem`, with the calls that show it."""
     tool = requests[0].name if len(requests) == 1 else None
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a check of a toolbox found, as values, as lines to read and as JSON."""
+"""The report of a toolbox check: as values, as text and as JSON."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -9,10 +9,10 @@ from seqoria_runtime.models import ToolCallRequest
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a toolbox should not do, with the simplest calls that show it.
+    """A property that a toolbox breaks, with the simplest calls that show it.
 
-    `name` is the property that it breaks, `tool` the tool that does where one call is enough. The
-    batch ran with `max_concurrency` slots and `tool_timeout` seconds for each call.
+    `name` is the property, and `tool` the tool if a single call is enough. The batch ran with
+    `max_concurrency` slots and `tool_timeout` seconds for each call.
     """
 
     name: str
@@ -25,14 +25,14 @@ class Finding:
 
     @property
     def program(self) -> str:
-        """The Python that makes the calls, to be pasted where `client` is an open client."""
+        """Python that makes the calls, to paste where `client` is an open client."""
         made = ", ".join(_program(call) for call in self.calls)
         return f"await client.run_tool_calls([{made}])"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolboxReport:
-    """What was checked, from which seed, and what was found; `not_checked` says why for each tool."""
+    """What was checked, with which seed, and what was found. `not_checked` has a reason for each tool."""
 
     tools: tuple[str, ...]
     backends: tuple[str, ...]
@@ -43,13 +43,15 @@ class ToolboxReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found, and everything could be checked."""
+        """Whether nothing was found and everything was checked."""
         return not self.findings and not self.not_checked
 
     def as_json(self) -> dict[str, Any]:
-        """The report as a dictionary for `json.dumps`."""
+        """Return the report as a dictionary for `json.dumps`."""
         plain = asdict(self)
-        plain["findings"] = [_finding_as_json(finding) for finding in self.findings]
+        for written, finding in zip(plain["findings"], self.findings, strict=True):
+            calls = [call.model_dump(mode="json", exclude_defaults=True) for call in finding.calls]
+            written |= {"calls": calls, "program": finding.program}
         return {"ok": self.ok, **plain}
 
     def __str__(self) -> str:
@@ -69,19 +71,6 @@ class ToolboxReport:
             f"{found} in {len(self.tools)} tools, {self.examples} examples of each property, "
             f"seed {self.seed}, on {' and '.join(self.backends)}"
         )
-
-
-def _finding_as_json(finding: Finding) -> dict[str, Any]:
-    return {
-        "name": finding.name,
-        "tool": finding.tool,
-        "backend": finding.backend,
-        "message": finding.message,
-        "calls": [call.model_dump(mode="json", exclude_defaults=True) for call in finding.calls],
-        "max_concurrency": finding.max_concurrency,
-        "tool_timeout": finding.tool_timeout,
-        "program": finding.program,
-    }
 
 
 def _program(call: ToolCallRequest) -> str:

@@ -1,1 +1,1 @@
-"""Virtual time on each backend, and what happens when it would stand still for ever."""
+"""Virtual time on each backend, and the report of a deadlock in it."""

@@ -1,4 +1,4 @@
-"""Owns the error that virtual time raises where a test would hang, and the words of its report."""
+"""The error that virtual time raises instead of hanging, and the text of its report."""
 
 import gc
 import sys
@@ -30,7 +30,7 @@ class VirtualTimeDeadlock(RuntimeError):
 
 
 def grace() -> float:
-    """Real seconds in which a thread that nobody waits for may still wake a loop with nothing to do."""
+    """Return the real seconds to wait for a thread that may still wake a loop with nothing to do."""
     me = threading.current_thread()
     # trio renames a cached thread while it works for a task.
     alone = all(thread is me or thread.name.startswith("Trio thread ") for thread in threading.enumerate())
@@ -38,16 +38,16 @@ def grace() -> float:
 
 
 def describe(tasks: Iterable[tuple[str, Any]], what: str = _NOTHING) -> str:
-    """Name the tasks, given as names and coroutines, and say where each waits."""
+    """Return a report of tasks, given as names and coroutines, with the line where each waits."""
     lines = sorted(f"  {name}: {place(coroutine)}" for name, coroutine in tasks)
     return "\n".join([what, *lines])
 
 
 def place(coroutine: Any) -> str:
-    """The line of the program at which a suspended coroutine waits.
+    """Return the line of the program at which a suspended coroutine waits.
 
-    The innermost one that is neither the event loop's, nor the standard library's, nor the
-    runtime's; where there is none, one of the runtime's, and else the function that runs.
+    This is the innermost line outside of the event loop, the standard library and the runtime; if
+    there is none, the innermost of the runtime, or else the function that runs.
     """
     frames = list(_frames(coroutine))
     if not frames:
@@ -69,7 +69,7 @@ def _library(frame: FrameType) -> str:
 
 
 def _frames(awaitable: Any) -> Iterator[FrameType]:
-    """The frames of what is awaited, the outermost first."""
+    """Yield the frames of what is awaited, the outermost first."""
     while awaitable is not None:
         inner = None
         for kind, link in _SUSPENDED:
@@ -77,7 +77,7 @@ def _frames(awaitable: Any) -> Iterator[FrameType]:
                 yield frame
                 inner = getattr(awaitable, link) or _driven(frame) or _started_by(frame)
         if type(awaitable).__name__ in _OPAQUE:
-            # They tell nobody but the garbage collector what they wait for.
+            # Only the garbage collector knows what they wait for.
             inner = next((one for one in gc.get_referents(awaitable) if _can_wait(one)), None)
         awaitable = inner
 
@@ -87,11 +87,11 @@ def _can_wait(thing: object) -> bool:
 
 
 def _driven(frame: FrameType) -> Any:
-    """The coroutine of a call, which the runtime drives by hand."""
+    """Return the coroutine of a call, which the runtime steps by hand."""
     return frame.f_locals.get("coroutine") if frame.f_code is Driver.finish.__code__ else None
 
 
 def _started_by(frame: FrameType) -> Any:
-    """The coroutine of a task, where the frame is the one that anyio puts around it."""
+    """Return the coroutine of a task, if the frame is the one that anyio puts around it."""
     handle = frame.f_locals.get("self")
     return handle.coro if isinstance(handle, TaskHandle) else None

@@ -1,4 +1,4 @@
-"""Owns the watch over a virtual clock: which one keeps time here, and what a deadlock under it becomes."""
+"""Turns a deadlock in virtual time into `VirtualTimeDeadlock`."""
 
 import functools
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from .deadlock import VirtualTimeDeadlock
 from .virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
-    from .virtual_clock import ClockKeeper
+    from .virtual_clock import VirtualClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,14 +24,14 @@ Backend: TypeAlias = Literal["asyncio", "trio"]
 def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Make `async_fn` raise `VirtualTimeDeadlock` where it would wait for ever in virtual time.
 
-    It is cancelled first, and everything in it has ended when the error is raised. In real time
-    nothing changes.
+    It is cancelled first, and everything in it has ended when the error is raised. In real time, and
+    for a cancelled caller, nothing changes.
     """
 
     @functools.wraps(async_fn)
     async def watched(*args: P.args, **kwargs: P.kwargs) -> T:
-        keeper = current_keeper()
-        if keeper is None:
+        clock = current_virtual_clock()
+        if clock is None:
             return await async_fn(*args, **kwargs)
         reports: list[str] = []
         cause: Exception | None = None
@@ -41,7 +41,7 @@ def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitab
                 reports.append(report)
                 scope.cancel("deadlock in virtual time")
 
-            keeper.on_deadlock = stop
+            clock.on_deadlock = stop
             try:
                 result = await async_fn(*args, **kwargs)
             except Exception as error:
@@ -49,7 +49,7 @@ def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitab
                     raise
                 cause = error
             finally:
-                keeper.on_deadlock = None
+                clock.on_deadlock = None
         if reports:
             raise VirtualTimeDeadlock(reports[0]) from cause
         return result
@@ -57,15 +57,15 @@ def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitab
     return watched
 
 
-def current_keeper() -> "VirtualLoop | ClockKeeper | None":
-    """What keeps virtual time in the running event loop, or `None` where that runs in real time."""
+def current_virtual_clock() -> "VirtualLoop | VirtualClock | None":
+    """Return what keeps virtual time in the running event loop, or `None` in real time."""
     native: object = current_token().native_token
     if isinstance(native, VirtualLoop):
         return native
     if hasattr(native, "run_sync_soon"):
-        from . import virtual_clock as _virtual_clock
+        from .virtual_clock import current_clock
 
-        return _virtual_clock.current_keeper()
+        return current_clock()
     return None
 
 

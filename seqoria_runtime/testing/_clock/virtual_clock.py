@@ -1,7 +1,4 @@
-"""Owns trio's virtual time: its mock clock, held while threads work, and watched for a deadlock.
-
-Knows nothing of asyncio and nothing of tests.
-"""
+"""Virtual time on trio: its mock clock, held while threads work and watched for a deadlock."""
 
 import math
 import time
@@ -12,18 +9,17 @@ from weakref import WeakSet
 import trio
 import trio.testing
 
-from seqoria_runtime._execution.calls import threads
-
 from .deadlock import OnDeadlock, describe, grace
+from .worker_threads import WorkerThread, busy_threads, current_thread
 
 _NAP = 0.001
 
 
-class ClockKeeper(trio.abc.Instrument):
-    """Keeps one run's clock: starts at 0.0, and moves only when every task waits for a deadline.
+class VirtualClock(trio.abc.Instrument):
+    """Runs one loop's clock: it starts at 0.0, and moves only when every task waits for a deadline.
 
-    `on_deadlock` is called with a report when nothing can wake the run any more; where it is
-    `None`, the run waits for ever.
+    `on_deadlock` is called with a report when nothing can wake the loop any more. While it is `None`,
+    the loop waits for ever.
     """
 
     def __init__(self) -> None:
@@ -32,24 +28,31 @@ class ClockKeeper(trio.abc.Instrument):
         self._held = False
         self._stepped = False
         self._idle_since: float | None = None
-        _keepers.add(self)
+        self._from_threads: dict[trio.lowlevel.Task, WorkerThread] = {}
+        _clocks.add(self)
 
     def before_run(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self._limiter = trio.to_thread.current_default_thread_limiter()
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
-        if (call := _calling_thread(task)) is not None:
-            call.enter_loop()
+        thread = task.context.get(current_thread)
+        if thread is not None:
+            # Only a worker thread's `from_thread.run` brings this variable along; the tasks below must
+            # not inherit it.
+            task.context.run(current_thread.set, None)
+            thread.in_loop = True
+            self._from_threads[task] = thread
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
-        if (call := _calling_thread(task)) is not None:
-            call.leave_loop()
+        thread = self._from_threads.pop(task, None)
+        if thread is not None:
+            thread.in_loop = False
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         self._stepped = True
-        # Threads are started and reaped by tasks, so this sees each change before trio next waits.
-        held = bool(threads.busy_threads(self._token) or self._limiter.borrowed_tokens)
+        # Tasks start and reap threads, so this sees each change before trio next waits.
+        held = bool(busy_threads(self._token) or self._limiter.borrowed_tokens)
         if held is not self._held:
             self._held = held
             self.clock.autojump_threshold = math.inf if held else 0
@@ -63,26 +66,18 @@ class ClockKeeper(trio.abc.Instrument):
         elif time.monotonic() < self._idle_since + grace():
             time.sleep(_NAP)
         else:
-            tell, self.on_deadlock = self.on_deadlock, None
+            report, self.on_deadlock = self.on_deadlock, None
             tasks = [(task.name, task.coro) for task in tasks_below(trio.lowlevel.current_root_task())]
-            self._token.run_sync_soon(tell, describe(tasks))
+            self._token.run_sync_soon(report, describe(tasks))
 
 
-_keepers: WeakSet[ClockKeeper] = WeakSet()
+_clocks: WeakSet[VirtualClock] = WeakSet()
 
 
-def current_keeper() -> ClockKeeper | None:
-    """The keeper of the running trio loop, or `None` where it runs in real time."""
+def current_clock() -> VirtualClock | None:
+    """Return the virtual clock of the running trio loop, or `None` in real time."""
     clock = trio.lowlevel.current_clock()
-    return next((keeper for keeper in _keepers if keeper.clock is clock), None)
-
-
-def _calling_thread(task: trio.lowlevel.Task) -> threads.ThreadCall[Any] | None:
-    call = task.context.get(threads.current_call)
-    if call is None or task.parent_nursery is None:
-        return None
-    # A worker thread's `from_thread.run` makes a system task; tasks below it only inherit the variable.
-    return call if task.parent_nursery.parent_task is trio.lowlevel.current_root_task() else None
+    return next((virtual for virtual in _clocks if virtual.clock is clock), None)
 
 
 def _nothing_to_do() -> bool:
@@ -95,6 +90,7 @@ def _nothing_to_do() -> bool:
 
 
 def tasks_below(task: trio.lowlevel.Task | None) -> Iterator[Any]:
+    """Yield the tasks below `task`, without trio's own."""
     for nursery in task.child_nurseries if task else ():
         for child in nursery.child_tasks:
             if not child.name.startswith("<"):  # trio's own

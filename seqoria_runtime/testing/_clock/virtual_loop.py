@@ -1,7 +1,4 @@
-"""Owns asyncio's virtual time: an event loop whose clock jumps to the next timer instead of waiting.
-
-Knows nothing of trio and nothing of tests.
-"""
+"""Virtual time on asyncio: an event loop whose clock jumps to the next timer instead of waiting."""
 
 import asyncio
 import contextvars
@@ -13,9 +10,8 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
-from seqoria_runtime._execution.calls import threads
-
 from .deadlock import OnDeadlock, VirtualTimeDeadlock, describe, grace
+from .worker_threads import WorkerThread, busy_threads, current_thread
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -26,8 +22,8 @@ _WITHOUT_LIMIT = None
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose `time()` starts at 0.0 and moves only when every task waits for a timer.
 
-    `on_deadlock` is called with a report when nothing can wake the loop any more; where it is
-    `None`, `VirtualTimeDeadlock` is raised out of the loop.
+    `on_deadlock` is called with a report when nothing can wake the loop any more. While it is `None`,
+    the loop raises `VirtualTimeDeadlock`.
     """
 
     def __init__(self) -> None:
@@ -50,7 +46,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         if when == math.inf:
-            # It never comes, so it must not look like something to jump to.
+            # It never fires, so it must not look like a time to jump to.
             return asyncio.TimerHandle(when, callback, args, self, context)
         return super().call_at(when, callback, *args, context=context)
 
@@ -61,12 +57,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         name: object = None,
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[T]:
+        thread = current_thread.get()
+        if thread is None or asyncio.current_task(self) is not None:
+            return super().create_task(coro, name=name, context=context)
+        # Outside of any task, only a worker thread's `from_thread.run` brings this variable along. What
+        # its task starts must not inherit it: a callback may start tasks outside of any task, too.
+        context = contextvars.copy_context() if context is None else context
+        context.run(current_thread.set, None)
+        thread.in_loop = True
         task = super().create_task(coro, name=name, context=context)
-        call = threads.current_call.get(None)
-        if call is not None and asyncio.current_task(self) is None:
-            # Outside of any task, only a worker thread's `from_thread.run` brings this variable along.
-            call.enter_loop()
-            task.add_done_callback(lambda _: call.leave_loop())
+        task.add_done_callback(lambda _: _left_loop(thread))
         return task
 
     def run_in_executor(
@@ -81,14 +81,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._in_executors -= 1
 
     def _real_timeout(self) -> float | None:
-        """Move the clock, if it may move; give the seconds that the selector really has to wait."""
-        held = self.foreign_threads or threads.busy_threads(self)
+        """Move the clock, if it may move; return the real seconds for the selector to wait."""
+        held = self.foreign_threads or busy_threads(self)
         self._out_of_timers = not held and not self._scheduled  # type: ignore[attr-defined]
         if held:
             return _WITHOUT_LIMIT
         if self._out_of_timers:
             return grace()
-        # The same sum that trio's clock does, so that both backends read the same times to the last bit.
+        # The same sum as in trio's clock, so that both backends read the same times to the last bit.
         self._now += self._scheduled[0].when() - self._now  # type: ignore[attr-defined]
         # asyncio fires what is due within its clock's resolution; this clock has no error to allow for.
         self._clock_resolution = math.ulp(self._now)
@@ -96,7 +96,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def foreign_threads(self) -> int:
-        """How many threads of executors and of anyio's default limiter work; asked inside of the loop."""
+        """The number of busy threads of executors and of anyio's default limiter. Read it in the loop."""
         if self._limiter is None:
             try:
                 self._limiter = anyio.to_thread.current_default_thread_limiter()
@@ -110,12 +110,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         report = describe((task.get_name(), task.get_coro()) for task in asyncio.all_tasks(self))
         if self.on_deadlock is None:
             raise VirtualTimeDeadlock(report)
-        tell, self.on_deadlock = self.on_deadlock, None
-        self.call_soon(tell, report)
+        on_deadlock, self.on_deadlock = self.on_deadlock, None
+        self.call_soon(on_deadlock, report)
+
+
+def _left_loop(thread: WorkerThread) -> None:
+    thread.in_loop = False
 
 
 class _Selector(selectors.DefaultSelector):
-    """A selector that asks its loop what to do where it would wait."""
+    """A selector that asks its loop how long to wait."""
 
     def __init__(self, real_timeout: Callable[[], float | None], nothing_came: Callable[[], None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Owns the going through all points of a scenario, with an interruption at each, and its report."""
+"""Runs a scenario once per interruption point, and reports the failures."""
 
 import inspect
 from collections import Counter
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from seqoria_runtime._base.checks import positive_int
+from seqoria_runtime.testing._clock.deadlock_watch import Backend
 from seqoria_runtime.testing._schedules.backends import require_schedules
 from seqoria_runtime.testing._schedules.schedule import FixedSchedule, RandomSchedule, Schedule
-from seqoria_runtime.testing._virtual_time import Backend
 
-from .explore import ScheduleFailure, describe_order, named, outcome_of, simplest_run
+from .explore import ScheduleFailure, describe_order, failure, named, outcome_of, simplest_run
 from .interruption import CANCELLATIONS, FAIL, InjectedError, Interruption, fails, is_own_form
 from .one_run import Fingerprint, OneRun, run_once
 from .token import Site, Token
@@ -25,11 +25,11 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What `cancel_everywhere` or `fail_everywhere` has tried where nothing failed.
+    """What `cancel_everywhere` or `fail_everywhere` has tried, if nothing failed.
 
-    `points` is how many there are in the longest run. `runs` counts the interrupted runs by form,
-    `missed` those of them in which it did not come about: an action was not named yet, or a
-    deadline came when all was over.
+    `points` is the number of points in the longest run. `runs` counts the interrupted runs by form, and
+    `missed` those that were not interrupted after all: an action had no name yet, or a deadline came
+    after the end.
     """
 
     points: int
@@ -48,24 +48,24 @@ def cancel_everywhere(
 ) -> Coverage:
     """Run a scenario once to count its points, then once for each point and form, interrupted there.
 
-    A point is what lies between two steps of the event loop. A scenario that takes an `Interruption`
-    says what is interrupted (`region`), may name actions (`on`), and can look at what is left after
-    the region; one that takes nothing is interrupted as a whole. `checks`, sync or async, are called
-    after each run, in its event loop. The forms are "scope" (a cancel scope around the region),
-    "deadline" (that of a scope, at each time at which anything happens), "native" (`Task.cancel`,
-    asyncio only), and the names of the scenario's actions; by default all but the latter that the
-    backend has. `schedules` repeats it in so many orders of tasks. With `points`, at most so many
-    of each form are tried, evenly spread.
+    A point lies between two steps of the event loop. A scenario that takes an `Interruption` says what
+    to interrupt (`region`), may name actions (`on`), and can check what is left after the region; a
+    scenario without parameters is interrupted as a whole. `checks`, sync or async, are called after each
+    run, in its event loop. The forms are "scope" (a cancel scope around the region), "deadline" (of such
+    a scope, at each time at which anything happens), "native" (`Task.cancel`, asyncio only), and the
+    names of the scenario's actions; by default all that the backend has, without the actions.
+    `schedules` is the number of task orders to repeat this in. `points` limits the points of each form,
+    evenly spread.
 
-    Raises `ScheduleFailure`, which names the points, if any run fails; `ValueError` for a form that
-    the backend has not, or that the scenario does not name.
+    Raises `ScheduleFailure`, which names the points, if any run fails, and `ValueError` for a form that
+    the backend lacks or the scenario does not name.
     """
     __tracebackhide__ = True
     if forms is None:
         forms = CANCELLATIONS if backend == "asyncio" else CANCELLATIONS[:2]
     _check_forms(forms, backend)
     plan = _Plan(scenario, backend, checks)
-    return _go_through(plan, forms, schedules=schedules, points=points)
+    return _try_all(plan, forms, schedules=schedules, points=points)
 
 
 def fail_everywhere(
@@ -77,16 +77,16 @@ def fail_everywhere(
     schedules: int = 1,
     points: int | None = None,
 ) -> Coverage:
-    """Run a scenario once to count the places where its parts may fail, then once for each, failing there.
+    """Run a scenario once to count the places where it may fail, then once for each, failing there.
 
-    The places are those that it passes with its `Interruption`'s `passing`, `faulty` and `provider`.
-    `errors` make what is raised, such as exception classes; each is tried at each place. All else is
-    as with `cancel_everywhere`.
+    The scenario marks the places with its `Interruption`'s `passing`, `faulty` and `provider`. `errors`
+    are exception classes or other functions that return an exception; each is tried at each place.
+    Everything else is as for `cancel_everywhere`.
     """
     __tracebackhide__ = True
     plan = _Plan(scenario, backend, checks, errors)
     forms = [FAIL if number == 1 else f"{FAIL}{number}" for number in range(1, len(errors) + 1)]
-    return _go_through(plan, forms, schedules=schedules, points=points)
+    return _try_all(plan, forms, schedules=schedules, points=points)
 
 
 def replay_interruption(
@@ -96,9 +96,9 @@ def replay_interruption(
     checks: Sequence[Check] = (),
     errors: Sequence[MakesError] = (InjectedError,),
 ) -> Any:
-    """Run a scenario as a token of `cancel_everywhere` or `fail_everywhere` says; give what it returns.
+    """Run a scenario as a token of `cancel_everywhere` or `fail_everywhere` says; return its result.
 
-    `checks` and `errors` are those that were given there. Raises what the run raises, and as `replay`.
+    Pass the same `checks` and `errors` as there. Raises what the run raises, and what `replay` does.
     """
     __tracebackhide__ = True
     read = Token.read(token)
@@ -109,7 +109,7 @@ def replay_interruption(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What stays the same from run to run."""
+    """What all runs have in common."""
 
     scenario: InterruptedScenario
     backend: Backend
@@ -117,13 +117,13 @@ class _Plan:
     errors: Sequence[MakesError] = (InjectedError,)
 
     def run(self, schedule: Schedule, site: Site | None) -> tuple[OneRun, Interruption]:
-        """One run, interrupted at `site`, and what its interruption then knows."""
+        """Return one run, interrupted at `site`, and its `Interruption`."""
         interruptions: list[Interruption] = []
 
         async def main() -> Any:
             interruption = Interruption(site, error=self._error(site))
             interruptions.append(interruption)
-            value = await interruption.run(self._as_given())
+            value = await interruption.run(self._with_interruption())
             for check in self.checks:
                 result = check()
                 if inspect.isawaitable(result):
@@ -136,7 +136,11 @@ class _Plan:
         run = run_once(main, schedule, self.backend, on_step=at_step)
         return run, interruptions[0]
 
-    def _as_given(self) -> Callable[[Interruption], Awaitable[Any]]:
+    def again(self, site: Site | None) -> Callable[[Schedule], OneRun]:
+        """Return a function that repeats the run interrupted at `site`, under another schedule."""
+        return lambda schedule: self.run(schedule, site)[0]
+
+    def _with_interruption(self) -> Callable[[Interruption], Awaitable[Any]]:
         scenario: Any = self.scenario
         if inspect.signature(scenario).parameters:
             return scenario  # type: ignore[no-any-return]
@@ -154,7 +158,7 @@ class _Plan:
 
 @dataclass(slots=True)
 class _Found:
-    """A way in which interrupted runs fail: the first of them, and where the others were."""
+    """A way in which interrupted runs fail: the first such run, and the sites of all."""
 
     schedule: Schedule
     site: Site
@@ -163,7 +167,7 @@ class _Found:
     sites: list[Site]
 
 
-def _go_through(plan: _Plan, forms: Sequence[str], *, schedules: int, points: int | None) -> Coverage:
+def _try_all(plan: _Plan, forms: Sequence[str], *, schedules: int, points: int | None) -> Coverage:
     __tracebackhide__ = True
     positive_int("schedules", schedules)
     if points is not None:
@@ -196,22 +200,17 @@ def _uninterrupted(plan: _Plan, schedule: Schedule) -> Interruption:
     __tracebackhide__ = True
     run, whole = plan.run(schedule, None)
     if run.error is not None:
-        simplest, repeats = simplest_run(lambda again: plan.run(again, None)[0], run)
-        assert simplest.error is not None
-        token = str(Token(plan.backend, simplest.course.schedule))
-        lines = [
-            f"uninterrupted, the scenario fails on {plan.backend} with {named(simplest.error)}",
-            f"replay it with replay_interruption(scenario, {token!r})",
-            *describe_order(simplest, repeats=repeats),
-        ]
-        raise ScheduleFailure("\n".join(lines), tokens=(token,), error=simplest.error) from simplest.error
+        what = "uninterrupted, the scenario"
+        again = plan.again(None)
+        report = failure(again, run, plan.backend, what=what, replay="replay_interruption")
+        raise report from report.error
     return whole
 
 
 def _require_sites(whole: Interruption, forms: Sequence[str]) -> None:
     if fails(forms[0]) and not whole.passages:
         raise ValueError(
-            "the scenario passes no place at which it could fail: it has to use interruption.passing, "
+            "the scenario marks no place at which it could fail: it has to use interruption.passing, "
             "interruption.faulty or interruption.provider"
         )
     if not fails(forms[0]) and not whole.points:
@@ -243,14 +242,10 @@ def _failure(plan: _Plan, found: Iterable[_Found], runs: int) -> ScheduleFailure
     tokens: list[str] = []
     errors: list[BaseException] = []
     for way in ways:
-
-        def again(schedule: Schedule, site: Site = way.site) -> OneRun:
-            return plan.run(schedule, site)[0]
-
-        simplest, repeats = simplest_run(again, way.run)
+        simplest, repeats = simplest_run(plan.again(way.site), way.run)
         assert simplest.error is not None
         errors.append(simplest.error)
-        tokens.append(str(Token(plan.backend, simplest.course.schedule, way.site)))
+        tokens.append(str(Token(plan.backend, simplest.log.schedule, way.site)))
         lines += [
             f"{way.site.form} at {way.site.at:g} ({way.interruption.where}): {named(simplest.error)}",
             f"  replay it with replay_interruption(scenario, {tokens[-1]!r})",

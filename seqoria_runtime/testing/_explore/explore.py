@@ -1,14 +1,15 @@
-"""Owns the search through the orders in which a scenario's tasks can go, and the report of what it finds."""
+"""Searches the orders in which a scenario's tasks can go, and reports the first failure."""
 
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from seqoria_runtime._base.checks import positive_int
+from seqoria_runtime.testing._clock.deadlock_watch import Backend
 from seqoria_runtime.testing._schedules.backends import require_schedules
 from seqoria_runtime.testing._schedules.schedule import FixedSchedule, Schedule, Strategy, schedule_of
-from seqoria_runtime.testing._virtual_time import Backend
 
 from .one_run import OneRun, run_once
 from .shrink import shrink, size_of
@@ -21,10 +22,9 @@ _SHOWN = 20
 
 
 class ScheduleFailure(AssertionError):
-    """A scenario fails in some order of its tasks. The failure itself is the cause of this error.
+    """A scenario fails in some order of its tasks. The cause of this error is the failure itself.
 
-    `token` replays the run, `error` is what it raised, and `tokens` those of all runs that were
-    found to fail in different ways.
+    `token` replays the run and `error` is what it raised. `tokens` has one token for each way to fail.
     """
 
     def __init__(self, text: str, *, tokens: tuple[str, ...], error: BaseException) -> None:
@@ -35,15 +35,15 @@ class ScheduleFailure(AssertionError):
 
 
 class TokenMismatch(ValueError):
-    """A token says how to order tasks that were not there: it is another scenario's, or of other code."""
+    """A token orders tasks that do not exist: it belongs to another scenario, or to other code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What `explore` has seen where nothing failed.
+    """What `explore` has tried, if nothing failed.
 
-    `schedules` runs took `distinct` different courses, the longest with `choices` choices. In
-    `loose` of them a worker thread went on beside the schedule, so that they cannot be repeated exactly.
+    `schedules` runs went in `distinct` different orders, the longest with `choices` choices. In `loose`
+    of them a worker thread ran outside of the schedule, so that they cannot be repeated exactly.
     """
 
     schedules: int
@@ -61,22 +61,21 @@ def explore(
     strategy: Strategy = "random",
     backend: Backend = "asyncio",
 ) -> Exploration:
-    """Run `scenario()` in virtual time under many orders of its tasks; the first is the default one.
+    """Run `scenario()` in virtual time in many orders of its tasks, the default order first.
 
-    At every step any of the tasks that could go next may be the one that does. Each run has an event
-    loop of its own, so the scenario makes afresh whatever it changes. `strategy` is "random", or
-    "pct" for random priorities, which holds single tasks back for long. Without a `seed` each
-    exploration is another one.
+    At every step, any of the ready tasks may go next. Each run has a new event loop, so the scenario has
+    to create whatever it changes. `strategy` is "random", or "pct" for random priorities, which holds
+    single tasks back for long. Without a `seed` each exploration differs.
 
-    Raises `ScheduleFailure` for the first run that fails, in the simplest order that fails alike,
-    and `ScheduleUnavailable` where the order cannot be chosen.
+    Raises `ScheduleFailure` for the first run that fails, in the simplest order that fails alike, and
+    `ScheduleUnavailable` if the order cannot be chosen here.
     """
     __tracebackhide__ = True
     positive_int("schedules", schedules)
     schedule_of(strategy, "", choices=1)
     require_schedules(backend)
     seed = random.randrange(10**9) if seed is None else seed
-    courses: set[int] = set()
+    orders: set[int] = set()
     longest = loose = 0
     for number in range(schedules):
         schedule: Schedule = FixedSchedule()
@@ -85,21 +84,22 @@ def explore(
         run = run_once(scenario, schedule, backend)
         if run.error is not None:
             what = f"schedule {number + 1} of {schedules} ({strategy}, seed {seed})"
-            report = failure(scenario, run, backend, what=what)
+            again = partial(run_once, scenario, backend=backend)
+            report = failure(again, run, backend, what=what, replay="replay")
             raise report from report.error
-        courses.add(hash(tuple(run.course.steps)))
-        longest = max(longest, run.course.choices)
-        loose += run.course.loose > 0
+        orders.add(hash(tuple(run.log.steps)))
+        longest = max(longest, run.log.choices)
+        loose += run.log.loose > 0
         if not longest:
-            break  # no task ever had another one beside it
-    return Exploration(number + 1, len(courses), longest, loose, seed)
+            break  # there was never a choice
+    return Exploration(number + 1, len(orders), longest, loose, seed)
 
 
 def replay(scenario: Scenario, token: str) -> Any:
-    """Run `scenario()` in the order that a token of `explore` stands for; give what it returns.
+    """Run `scenario()` in the order of a token of `explore`, and return its result.
 
-    Raises what the scenario raises, `ValueError` for what is no token, and `TokenMismatch` if the
-    scenario runs through but is not the one of the token. Tokens of interruptions are replayed by
+    Raises what the scenario raises, `ValueError` for an invalid token, and `TokenMismatch` if the
+    scenario succeeds but the token does not fit it. For tokens of interruptions use
     `replay_interruption`.
     """
     __tracebackhide__ = True
@@ -111,11 +111,11 @@ def replay(scenario: Scenario, token: str) -> Any:
 
 
 def outcome_of(run: OneRun, token: Token) -> Any:
-    """What a replayed run came to."""
+    """Return the result of a replayed run, or raise its error."""
     __tracebackhide__ = True
     if run.error is not None:
         raise run.error
-    if run.course.schedule != token.schedule:
+    if run.log.schedule != token.schedule:
         raise TokenMismatch(
             f"the token {str(token)!r} does not fit: the scenario ran through, and not all of the tasks were "
             "there that the token holds back"
@@ -123,21 +123,23 @@ def outcome_of(run: OneRun, token: Token) -> Any:
     return run.value
 
 
-def failure(scenario: Scenario, run: OneRun, backend: Backend, *, what: str) -> ScheduleFailure:
-    """The report of a run that failed, shrunk first."""
-    simplest, repeats = simplest_run(lambda schedule: run_once(scenario, schedule, backend), run)
+def failure(
+    again: Callable[[Schedule], OneRun], run: OneRun, backend: Backend, *, what: str, replay: str
+) -> ScheduleFailure:
+    """Shrink a run that failed, and return its report; `replay` is the function that repeats it."""
+    simplest, repeats = simplest_run(again, run)
     assert simplest.error is not None
-    token = str(Token(backend, simplest.course.schedule))
+    token = str(Token(backend, simplest.log.schedule))
     lines = [
         f"{what} fails on {backend} with {named(simplest.error)}",
-        f"replay it with replay(scenario, {token!r})",
+        f"replay it with {replay}(scenario, {token!r})",
         *describe_order(simplest, repeats=repeats),
     ]
     return ScheduleFailure("\n".join(lines), tokens=(token,), error=simplest.error)
 
 
 def simplest_run(again: Callable[[Schedule], OneRun], failed: OneRun) -> tuple[OneRun, bool]:
-    """The run with the fewest changes that fails as `failed` did, and whether it does so again."""
+    """Return the run with the fewest delays that fails like `failed`, and whether it can be repeated."""
     simplest = failed
 
     def fails(schedule: FixedSchedule) -> FixedSchedule | None:
@@ -145,28 +147,28 @@ def simplest_run(again: Callable[[Schedule], OneRun], failed: OneRun) -> tuple[O
         run = again(schedule)
         if run.fingerprint != failed.fingerprint:
             return None
-        if size_of(run.course.schedule) < size_of(simplest.course.schedule):
+        if size_of(run.log.schedule) < size_of(simplest.log.schedule):
             simplest = run
-        return run.course.schedule
+        return run.log.schedule
 
-    schedule = shrink(failed.course.schedule, fails, runs=_SHRINKING_RUNS)
+    schedule = shrink(failed.log.schedule, fails, runs=_SHRINKING_RUNS)
     last = again(schedule)
-    repeats = last.fingerprint == failed.fingerprint and last.course.steps == simplest.course.steps
+    repeats = last.fingerprint == failed.fingerprint and last.log.steps == simplest.log.steps
     return simplest, repeats
 
 
 def named(error: BaseException) -> str:
-    """An error in words; of a group, the first that is in it."""
+    """Return an error as text; for a group, the first error in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
 
 
 def describe_order(run: OneRun, *, repeats: bool) -> list[str]:
-    """Say in which places the order of a run was not the default one."""
-    delays = run.course.schedule.delays
+    """Return lines that say where the order of a run differs from the default one."""
+    delays = run.log.schedule.delays
     lines = [
-        f"  task {task}, {run.course.names[task]!r}, is passed over {times} times before its step {step}"
+        f"  task {task}, {run.log.names[task]!r}, is passed over {times} times before its step {step}"
         for task, step, times in delays[:_SHOWN]
     ]
     if len(delays) > _SHOWN:

@@ -1,22 +1,19 @@
-"""Owns what happens to a scenario at one point of its run: a cancellation, an action, or a failure.
+"""Interrupts a scenario at one point of its run: by a cancellation, an action, or a failure."""
 
-Knows nothing of which points there are; `_everywhere` goes through them.
-"""
-
+import asyncio
 import inspect
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
 import anyio
 from anyio import CancelScope, Event, TaskInfo, get_current_task
 
-from seqoria_runtime.providers import AsyncBaseProvider
+from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ProviderEvent
 from seqoria_runtime.testing._clock.deadlock import place
 
-from .faulty_provider import FaultyProvider
 from .token import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,19 +24,19 @@ CANCELLATIONS = ("scope", "deadline", "native")
 
 
 class InjectedError(Exception):
-    """What `fail_everywhere` raises unless it is told otherwise."""
+    """What `fail_everywhere` raises by default."""
 
 
 class SwallowedCancellationError(AssertionError):
-    """The code under test kept a native cancellation of its task to itself."""
+    """The code under test swallowed a native cancellation of its task."""
 
 
 class Interruption:
-    """What a scenario of `cancel_everywhere` or `fail_everywhere` is given.
+    """The argument of a scenario of `cancel_everywhere` or `fail_everywhere`.
 
     The scenario puts the code under test into `async with interruption.region():`, names the actions
-    by which it can be ended (`on`), and passes the places where its own parts may fail (`passing`,
-    `faulty`, `provider`). `fired` tells whether it has been interrupted by now.
+    that can end it (`on`), and marks the places where its own parts may fail (`passing`, `faulty`,
+    `provider`). `fired` is whether it has been interrupted by now.
     """
 
     def __init__(self, site: Site | None, *, error: Callable[[], BaseException] = InjectedError) -> None:
@@ -59,14 +56,15 @@ class Interruption:
 
     @property
     def form(self) -> str | None:
-        """In which way this run is interrupted; `None` for the run that counts the points."""
+        """How this run is interrupted; `None` for the run that counts the points."""
         return None if self._site is None else self._site.form
 
     @asynccontextmanager
     async def region(self) -> AsyncGenerator[None]:
-        """The code to interrupt: the points in it are counted, and at one of them it happens.
+        """Count the points of the body, and interrupt it at one of them.
 
-        Swallows the cancellation that it makes, as a cancel scope does. One at a time, and in one task.
+        Swallows its own cancellation, as a cancel scope does; any other passes through. Use one region
+        at a time, in one task.
         """
         self._task = get_current_task()
         self._counting = True
@@ -83,15 +81,15 @@ class Interruption:
             self._counting = False
 
     def on(self, **actions: Callable[[], object]) -> None:
-        """Name what ends the code under test: `interruption.on(aclose=turn.aclose)` for the form "aclose".
+        """Name an action that ends the code under test: `on(aclose=turn.aclose)` for the form "aclose".
 
-        An action is called at the point, between two tasks. What it returns is awaited, if it can be,
-        in a task of its own, which goes next. A name that is given again replaces the action.
+        It is called at the point, between two tasks. If it returns an awaitable, a new task awaits that,
+        and goes next. A repeated name replaces the action.
         """
         self._actions.update(actions)
 
     def passing(self, words: str) -> None:
-        """Say that the scenario comes to a place where a part of it may fail; raises if it has to here."""
+        """Mark a place, described by `words`, where the scenario may fail; raises if it is to fail here."""
         self.passages.append(words)
         if self._site is not None and fails(self._site.form) and len(self.passages) == self._site.at:
             self.fired = True
@@ -99,19 +97,19 @@ class Interruption:
             raise self._error()
 
     def faulty(self, function: F) -> F:
-        """A function, sync or async, that may fail before it begins and after its end."""
+        """Return a function, sync or async, that may fail before it starts and after its end."""
         name = getattr(function, "__name__", type(function).__name__)
 
         @wraps(function)
         def in_thread(*args: Any, **kwargs: Any) -> Any:
-            self.passing(f"{name} begins")
+            self.passing(f"{name} starts")
             value = function(*args, **kwargs)
             self.passing(f"{name} ends")
             return value
 
         @wraps(function)
         async def in_loop(*args: Any, **kwargs: Any) -> Any:
-            self.passing(f"{name} begins")
+            self.passing(f"{name} starts")
             value = await function(*args, **kwargs)
             self.passing(f"{name} ends")
             return value
@@ -120,13 +118,13 @@ class Interruption:
         return wrapped  # type: ignore[no-any-return]
 
     def provider(self, model: AsyncBaseProvider) -> AsyncBaseProvider:
-        """A model that may fail as it is asked, at each of its events, and at its end."""
-        return FaultyProvider(model, self.passing)
+        """Return a model that may fail on a request, at each of its events, and at its end."""
+        return _FaultyProvider(model, self.passing)
 
     def at_step(self, now: float) -> bool:
-        """Take note that a step comes (called by the event loop); strike if this is the point.
+        """Count a step, for the event loop, and interrupt if this is the point.
 
-        Gives whether the task that was woken has to go first.
+        Returns whether the task that it woke has to go first.
         """
         if not self._counting:
             return False
@@ -138,7 +136,7 @@ class Interruption:
         return self.points == self._site.at and self._fire(now)
 
     async def run(self, scenario: Callable[["Interruption"], Awaitable[T]]) -> T:
-        """Run the scenario, and the action that ends it, if that takes a task."""
+        """Run the scenario, and the action that ends it if that takes a task. Passes a cancellation on."""
         failures: list[BaseException] = []
         async with anyio.create_task_group() as group:
 
@@ -184,33 +182,66 @@ class Interruption:
 
     @asynccontextmanager
     async def _natively(self) -> AsyncGenerator[None]:
-        from .native_cancellation import NativeCancellation
-
-        native = NativeCancellation()
-        self._strike = native.strike
+        task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
+        self._strike = task.cancel
         raised: BaseException | None = None
         try:
             yield
-        except BaseException as exc:  # noqa: BLE001 - it is looked at, and raised again if it is not ours
+        except BaseException as exc:  # noqa: BLE001 - raised again below, unless it is our cancellation
             raised = exc
         self._counting = False
         if not self.fired:
             if raised is not None:
                 raise raised
             return
-        if native.was_swallowed(raised):
+        while task.cancelling() > before:
+            task.uncancel()
+        # The next step after the request raised it in the task, so it has to have come out of the code.
+        if raised is None:
             raise SwallowedCancellationError(
                 f"the task was cancelled natively {self.where}, and the code went on as if it was not"
             )
-        if raised is not None and not isinstance(raised, anyio.get_cancelled_exc_class()):
+        if not isinstance(raised, anyio.get_cancelled_exc_class()):
             raise raised
 
 
+class _FaultyProvider(AsyncBaseProvider):
+    """Passes on the events of `model`; calls `passing` with each place, which may raise."""
+
+    def __init__(self, model: AsyncBaseProvider, passing: Callable[[str], None]) -> None:
+        self._model = model
+        self._passing = passing
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        self._passing(f"{self.name} is asked")
+        async with aclosing(self._events(request)) as events:
+            async for event in events:
+                self._passing(f"{self.name} sends {type(event).__name__}")
+                yield event  # noqa: ASYNC119 - the runtime closes a provider's stream in the task that reads it
+        self._passing(f"{self.name} has answered")
+
+    async def _events(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        events = self._model.stream(request)
+        try:
+            async for event in events:
+                yield event
+        finally:
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                await close()
+
+
 def fails(form: str) -> bool:
-    """Whether a form is an injected failure: "fail", or "fail2" for the second kind of error, and so on."""
+    """Return whether a form is an injected failure: "fail", or "fail2" for the second kind of error, ..."""
     return form.startswith(FAIL) and (form == FAIL or form.removeprefix(FAIL).isdecimal())
 
 
 def is_own_form(form: str) -> bool:
-    """Whether a form is one of the kit's own, and not the name of an action."""
+    """Return whether a form is built in, and not the name of an action."""
     return form in CANCELLATIONS or fails(form)

@@ -1,7 +1,4 @@
-"""Owns one run of a scenario under a schedule: what it gave or raised, and how it went.
-
-Knows nothing of searching.
-"""
+"""Runs a scenario once under a schedule: its result or exception, and the log of the run."""
 
 import gc
 import random
@@ -11,25 +8,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from seqoria_runtime.testing._schedules.backends import OnStep, conducted_backend, run_beside
+from seqoria_runtime.testing._clock.deadlock_watch import Backend, fail_on_deadlock
+from seqoria_runtime.testing._schedules.backends import OnStep, ordered_backend, run_apart
 from seqoria_runtime.testing._schedules.schedule import Schedule
-from seqoria_runtime.testing._schedules.task_order import Course
-from seqoria_runtime.testing._virtual_time import Backend, fail_on_deadlock
+from seqoria_runtime.testing._schedules.task_order import RunLog
 
 Fingerprint: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class OneRun:
-    """How one run went and ended: with a `value`, or with an `error`."""
+    """How one run went, and its `value` or its `error`."""
 
-    course: Course
+    log: RunLog
     value: Any = None
     error: BaseException | None = None
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """What two failures have in common if they are the same: their type and the place of the raise."""
+        """What identifies a failure: its type and the line that raised it."""
         return None if self.error is None else _fingerprint(self.error)
 
 
@@ -40,26 +37,26 @@ def run_once(
     *,
     on_step: OnStep | None = None,
 ) -> OneRun:
-    """Run `scenario()` in an event loop of its own, in virtual time and in the schedule's order.
+    """Run `scenario()` in a new event loop, in virtual time and in the schedule's order.
 
-    Nothing else decides how it goes: `random` begins from the same seed, and the cyclic garbage
-    collector rests. Raises what is no failure of the scenario: an interruption of the program, and
-    what Hypothesis and pytest end a test with that has not failed.
+    Nothing else decides how it goes: `random` starts from the same seed, and the cyclic garbage
+    collector is off. Raises only what is not a failure of the scenario: an interruption of the
+    program, and what pytest and Hypothesis use to skip or stop a test.
     """
     __tracebackhide__ = True
-    name, options, conductor = conducted_backend(backend, schedule, on_step)
+    name, options, order = ordered_backend(backend, schedule, on_step)
     main = fail_on_deadlock(scenario)
     # Reports name tasks by the functions that they run.
     main.__module__, main.__qualname__ = "", "the scenario"
     with _same_circumstances():
         try:
-            value = run_beside(main, name, options)
+            value = run_apart(main, name, options)
         except _no_failures():
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever the scenario raises is what is looked for
-            _begin_traceback_in(main, error)
-            return OneRun(conductor.course, error=error)
-    return OneRun(conductor.course, value=value)
+        except BaseException as error:  # noqa: BLE001 - whatever the scenario raises is what the search is for
+            _start_traceback_in(main, error)
+            return OneRun(order.log, error=error)
+    return OneRun(order.log, value=value)
 
 
 @contextmanager
@@ -93,8 +90,8 @@ def _no_failures() -> tuple[type[BaseException], ...]:
     return tuple(kinds)
 
 
-def _begin_traceback_in(main: Any, error: BaseException) -> None:
-    """Leave out the starting of the event loop, which is the same each time."""
+def _start_traceback_in(main: Any, error: BaseException) -> None:
+    """Leave the start of the event loop out of the traceback: it is the same each time."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code is not main.__code__:
         traceback = traceback.tb_next

@@ -1,7 +1,4 @@
-"""Owns the search for the schedule nearest to the default order in which a run still fails alike.
-
-Pure but for the runs that it is given a function for.
-"""
+"""Searches for the schedule nearest to the default order under which a run still fails alike."""
 
 from collections.abc import Callable
 
@@ -11,10 +8,10 @@ from seqoria_runtime.testing._schedules.schedule import FixedSchedule
 def shrink(
     schedule: FixedSchedule, fails: Callable[[FixedSchedule], FixedSchedule | None], *, runs: int
 ) -> FixedSchedule:
-    """Give a schedule with fewer and shorter delays that still fails.
+    """Return a schedule with fewer and shorter delays that still fails.
 
-    `fails` gives which delays a failing run really had, or `None` where it does not fail, or not
-    alike; it is called at most `runs` times.
+    `fails` returns the delays that a failing run really had, or `None` if it does not fail, or not
+    alike. It is called at most `runs` times.
     """
     search = _Search(schedule, fails, runs)
     search.attempt(FixedSchedule())
@@ -47,7 +44,7 @@ class _Search:
             end = min(end - size, len(self.best.delays))
 
     def shorten(self) -> None:
-        """Make single delays shorter, as far as it goes."""
+        """Make single delays as short as possible."""
         for place in range(len(self.best.delays)):
             shorter = 1
             while self.left and place < len(self.best.delays):
@@ -72,5 +69,5 @@ class _Search:
 
 
 def size_of(schedule: FixedSchedule) -> tuple[int, int]:
-    """How far a schedule is from the default order."""
+    """Return how far a schedule is from the default order."""
     return len(schedule.delays), sum(times for _, _, times in schedule.delays)

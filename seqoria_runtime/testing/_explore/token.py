@@ -1,8 +1,8 @@
-"""Owns the short text that stands for one run: backend, schedule, and where it was interrupted.
+"""Tokens: a short text for one run, with its backend, schedule and interruption.
 
-`a1:4.0.2-6.3` is asyncio, first form of token, in the default order but for task 4, which is passed
-over 2 times before its step 0, and task 6, once before its step 3. `t1:/scope@37` is trio in the
-default order, with a scope cancelled at point 37.
+`a1:4.0.2-6.3` is asyncio, version 1 of the format, in the default order except that task 4 is passed
+over 2 times before its step 0, and task 6 once before its step 3. `t1:/scope@37` is trio in the default
+order, with a scope cancelled at point 37.
 """
 
 import base64
@@ -11,8 +11,8 @@ import re
 import zlib
 from dataclasses import dataclass
 
+from seqoria_runtime.testing._clock.deadlock_watch import Backend
 from seqoria_runtime.testing._schedules.schedule import FixedSchedule
-from seqoria_runtime.testing._virtual_time import Backend
 
 _LETTERS: dict[Backend, str] = {"asyncio": "a", "trio": "t"}
 _SHAPE = re.compile(r"(?P<letter>[at])1:(?P<delays>[^/]*)(/(?P<form>\w+)@(?P<site>[^@/]+))?")
@@ -21,7 +21,7 @@ _LONG = 120
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a run is interrupted, and how: `form` is the kind of interruption, `at` a point or a time."""
+    """An interruption of a run: `form` is its kind, `at` a point or a time."""
 
     form: str
     at: float
@@ -29,7 +29,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One run of a scenario, as far as it was chosen."""
+    """The choices that determine one run of a scenario."""
 
     backend: Backend
     schedule: FixedSchedule
@@ -41,7 +41,7 @@ class Token:
 
     @classmethod
     def read(cls, text: str) -> "Token":
-        """Raises `ValueError` for anything that is no token of this form."""
+        """Read a token; raises `ValueError` for any other text."""
         match = _SHAPE.fullmatch(text)
         if match is None:
             raise ValueError(f"a token looks like 'a1:4.0.2-6.3' or 't1:/scope@37', not {text!r}")
@@ -62,8 +62,8 @@ def _write(schedule: FixedSchedule) -> str:
 
 
 def _delay(task: int, step: int, times: int) -> str:
-    who = str(task) if task >= 0 else f"x{-task}"
-    return f"{who}.{step}" + (f".{times}" if times != 1 else "")
+    name = str(task) if task >= 0 else f"x{-task}"
+    return f"{name}.{step}" + (f".{times}" if times != 1 else "")
 
 
 def _read(text: str) -> FixedSchedule:
@@ -73,8 +73,8 @@ def _read(text: str) -> FixedSchedule:
 
 
 def _read_delay(part: str) -> tuple[int, int, int]:
-    who, step, times = part.split(".") if part.count(".") == 2 else (*part.split("."), "1")  # noqa: PLR2004
-    return (-int(who[1:]) if who.startswith("x") else int(who)), int(step), int(times)
+    name, step, times = part.split(".") if part.count(".") > 1 else (*part.split("."), "1")
+    return (-int(name[1:]) if name.startswith("x") else int(name)), int(step), int(times)
 
 
 def _number(value: float) -> str:

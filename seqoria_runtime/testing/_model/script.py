@@ -1,11 +1,8 @@
-"""The words of a scripted model: what it answers to one request, piece by piece.
-
-Holds values only; `_scripted_provider` plays them.
-"""
+"""What a scripted model answers to one request, piece by piece. `scripted_provider` plays it."""
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from keyword import iskeyword
 from typing import Any, TypeAlias
@@ -23,11 +20,11 @@ from seqoria_runtime.models import (
     ToolCallStarted,
 )
 from seqoria_runtime.providers import ModelResponse, ProviderEvent
-from seqoria_runtime.testing._tools.program import PrintsAsProgram
+from seqoria_runtime.testing._tools.behaviours import PrintsAsProgram
 
 
 class End(Enum):
-    """How a stream ends that neither answers nor fails."""
+    """The end of a stream that neither answers nor fails."""
 
     CUT = "cut"
     STALL = "stall"
@@ -36,11 +33,11 @@ class End(Enum):
 Ending: TypeAlias = ModelResponse | BaseException | End
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ScriptedCall(PrintsAsProgram):
-    """A tool call that a scripted model asks for; without an `id` the provider makes one of its own.
+    """A tool call that a scripted model asks for; its `repr` is the Python that makes it.
 
-    Its `repr` is the program that makes it.
+    Without an `id` the provider makes one.
     """
 
     name: str
@@ -50,7 +47,7 @@ class ScriptedCall(PrintsAsProgram):
     truncated: bool = False
 
     def with_id(self, call_id: str) -> "ScriptedCall":
-        """The same call under an id of the test's choice, which may repeat."""
+        """Return the same call with this id, which may repeat."""
         return replace(self, id=call_id)
 
     def __repr__(self) -> str:
@@ -64,7 +61,7 @@ class ScriptedCall(PrintsAsProgram):
         return program if self.id is None else f"{program}.with_id({self.id!r})"
 
     def request(self, new_id: str) -> ToolCallRequest:
-        """The call as a provider reports it."""
+        """Return the call as a provider reports it."""
         return ToolCallRequest(
             id=self.id or new_id,
             name=self.name or UNNAMED_TOOL,
@@ -74,13 +71,13 @@ class ScriptedCall(PrintsAsProgram):
         )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Reply(PrintsAsProgram):
-    """What a scripted model does when it is asked once: `events`, then the `ending`.
+    """What a scripted model does for one request: `events`, then the `ending`.
 
-    The first thing comes after `delay` seconds, each further event `every` seconds after the one
-    before it; the ending follows the last event at once. `calls` are put into the final response.
-    Its `repr` is the program that makes it.
+    The first event comes after `delay` seconds, each other one `every` seconds after the one before
+    it, and the ending right after the last. `calls` go into the final response. The `repr` is the
+    Python that makes it.
     """
 
     events: tuple[ProviderEvent, ...]
@@ -88,7 +85,7 @@ class Reply(PrintsAsProgram):
     calls: tuple[ScriptedCall, ...] = ()
     delay: float = 0.0
     every: float = 0.0
-    program: str = field(default="", compare=False)
+    program: str = ""
 
     def __post_init__(self) -> None:
         non_negative_seconds("delay", self.delay)
@@ -97,15 +94,15 @@ class Reply(PrintsAsProgram):
             raise TypeError(f"a scripted model fails with an exception, not with {self.ending!r}")
 
     def fails(self, error: BaseException, *, after: int | None = None) -> "Reply":
-        """This reply, but `error` is raised after `after` of its events (by default after all of them)."""
+        """Return this reply, but raise `error` after `after` of its events (by default all of them)."""
         return self._broken("fails", error, after, error)
 
     def cuts_off(self, *, after: int | None = None) -> "Reply":
-        """This reply, but the stream ends after `after` of its events, without a final response."""
+        """Return this reply, but end the stream after `after` of its events, without a final response."""
         return self._broken("cuts_off", End.CUT, after)
 
     def stalls(self, *, after: int | None = None) -> "Reply":
-        """This reply, but after `after` of its events nothing comes any more until it is cancelled."""
+        """Return this reply, but after `after` of its events send nothing more until it is cancelled."""
         return self._broken("stalls", End.STALL, after)
 
     def __repr__(self) -> str:
@@ -114,10 +111,10 @@ class Reply(PrintsAsProgram):
             or f"Reply({self.events!r}, {self.ending!r}, {self.calls!r}, {self.delay!r}, {self.every!r})"
         )
 
-    def _broken(self, how: str, ending: Ending, after: int | None, *told: object) -> "Reply":
+    def _broken(self, how: str, ending: Ending, after: int | None, *values: object) -> "Reply":
         if after is not None and not 0 <= after <= len(self.events):
             raise ValueError(f"'after' must be from 0 to {len(self.events)}, the events here, not {after!r}")
-        program = f"{self!r}.{_program(how, *told, after=after)}"
+        program = f"{self!r}.{_program(how, *values, after=after)}"
         return replace(self, events=self.events[:after], ending=ending, program=program)
 
 
@@ -132,9 +129,9 @@ def says(
 ) -> Reply:
     """The model answers with `text`.
 
-    It arrives in `chunks`: a number of pieces of about the same length, or the pieces themselves;
-    by default in one. `thinking` arrives before it as a piece of its own. `delay` is the time to
-    the first piece and `every` that between pieces, in seconds.
+    It arrives in `chunks`: a number of pieces of about the same length, or the pieces themselves; by
+    default one. `thinking` arrives first, as a separate piece. `delay` is the time to the first piece
+    and `every` the time between pieces, in seconds.
     """
     message = AssistantMessage(content=text, thinking=thinking, usage=usage, finish_reason="stop")
     program = _program("says", text, chunks=chunks, thinking=thinking, usage=usage, delay=delay, every=every)
@@ -152,7 +149,7 @@ def calls(
 ) -> Reply:
     """The model asks for a batch of calls, after `text` and `thinking`, which arrive as in `says`.
 
-    The start of each call is an event, too: `calls(call("a"), call("b")).fails(error, after=1)`
+    The start of each call is an event as well, so `calls(call("a"), call("b")).fails(error, after=1)`
     fails in the middle of the first call.
     """
     for one in requested:
@@ -167,22 +164,25 @@ def calls(
 
 
 def call(name: str, /, **arguments: Any) -> ScriptedCall:
-    """One call for `calls`. An empty `name` is what a model sends that forgot it."""
+    """Return one call for `calls`. An empty `name` stands for a model that forgot it."""
     return ScriptedCall(name, arguments)
 
 
 def broken_call(name: str, raw: str, /, *, truncated: bool = False) -> ScriptedCall:
-    """A call whose arguments were not a JSON object, or were cut by the output limit: `raw` as it came."""
+    """Return a call whose arguments are not a JSON object, or are cut by the output limit: `raw`."""
     return ScriptedCall(name, {}, invalid_arguments=raw, truncated=truncated)
 
 
 def fails(error: BaseException, *, delay: float = 0.0) -> Reply:
-    """The model fails with `error`, `delay` seconds after it was asked and before any output."""
+    """The model raises `error` after `delay` seconds, before any output.
+
+    (`seqoria_runtime.testing.tools.fails` is for tools.)
+    """
     return Reply((), error, delay=delay, program=_program("fails", error, delay=delay))
 
 
 def cuts_off() -> Reply:
-    """The model's stream ends at once, without anything."""
+    """The model's stream ends at once and is empty."""
     return Reply((), End.CUT, program="cuts_off()")
 
 
@@ -192,7 +192,7 @@ def stalls() -> Reply:
 
 
 def emits(*events: ProviderEvent, delay: float = 0.0, every: float = 0.0) -> Reply:
-    """Exactly these events, however odd, and then the end of the stream."""
+    """The model sends exactly these events, and then ends the stream."""
     return Reply(
         events,
         End.CUT,
@@ -203,7 +203,7 @@ def emits(*events: ProviderEvent, delay: float = 0.0, every: float = 0.0) -> Rep
 
 
 def _program(function: str, /, *values: object, **options: object) -> str:
-    """The call that makes a reply, without the options that were not given."""
+    """Return the call that makes a reply, without the options that were not set."""
     given = {
         name: value for name, value in options.items() if value is not None and (value or name == "after")
     }

@@ -1,4 +1,4 @@
-"""Owns a model that follows a script, and the record of what it was asked and how that ended."""
+"""A model that follows a script, and records what it was asked and how each stream ended."""
 
 import math
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -19,15 +19,15 @@ StreamEnd: TypeAlias = Literal["exhausted", "failed", "cancelled", "closed"]
 
 
 class ScriptError(AssertionError):
-    """A scripted model was asked more often than its script says, or less, or a stream was left open."""
+    """A scripted model was asked more or less often than its script says, or a stream was left open."""
 
 
 @dataclass(slots=True)
 class StreamRecord:
     """How one request went: opened and closed at these times of the event loop's clock, in seconds.
 
-    `end` tells who ended the stream: it was read to its end, it raised, its reader was cancelled
-    in it, or its reader closed it; `None` while it is open. `events` counts those that were read.
+    `end` says how the stream ended: it was read to its end, it raised, its reader was cancelled in it,
+    or its reader closed it; `None` while it is open. `events` counts the events that were read.
     """
 
     request: ModelRequest
@@ -38,13 +38,13 @@ class StreamRecord:
 
 
 class ScriptedProvider(AsyncBaseProvider):
-    """A model that gives the replies of `script` in order, one for each request.
+    """A model that answers with the replies of `script` in order, one for each request.
 
     A reply is made with `says`, `calls`, `fails`, `cuts_off`, `stalls` or `emits`, or is a function
     that makes one from the request; a script that is itself such a function never ends. A request
-    beyond the script raises `ScriptError`. As a context manager it checks, where its body raised
-    nothing, that the script was used up and every stream closed. Give providers that work side by
-    side different names: ids of calls and responses begin with it.
+    beyond the script raises `ScriptError`. As a context manager it checks, unless its body raised, that
+    the script was used up and every stream closed. Use a different `name` for each provider of a
+    client: the ids of calls and responses start with it.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class ScriptedProvider(AsyncBaseProvider):
 
     @property
     def requests(self) -> tuple[ModelRequest, ...]:
-        """What it was asked, in order; each with the messages as they were then."""
+        """The requests so far, each with its messages as they were then."""
         return tuple(stream.request for stream in self._streams)
 
     @property
     def streams(self) -> tuple[StreamRecord, ...]:
-        """How each request went."""
+        """How each request went, in order."""
         return tuple(self._streams)
 
     @property
     def open_streams(self) -> int:
-        """How many streams are neither read to their end nor closed."""
+        """The number of streams that are neither read to their end nor closed."""
         return sum(stream.end is None for stream in self._streams)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
-        """Play the next reply. Each event is a checkpoint."""
+        """Play the next reply. Each event is a checkpoint, and a cancelled reader ends the stream."""
         asked = replace(request, messages=tuple(request.messages))
         number = len(self._streams)
         reply = self._reply(number, asked)
@@ -85,7 +85,7 @@ class ScriptedProvider(AsyncBaseProvider):
         return _Stream(reply, record, self._final(reply, number, asked))
 
     def assert_exhausted(self) -> None:
-        """Raise `ScriptError` if replies are left; a script that is a function is never used up."""
+        """Raise `ScriptError` if replies are left. A script that is a function is never used up."""
         left = len(self._replies) - len(self._streams)
         if self._endless is None and left:
             raise ScriptError(
@@ -104,10 +104,7 @@ class ScriptedProvider(AsyncBaseProvider):
         return self
 
     def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if exc is None:
             self.assert_exhausted()
@@ -136,12 +133,12 @@ class ScriptedProvider(AsyncBaseProvider):
         for one in reply.calls:
             self._calls += 1
             requested.append(one.request(f"{self._name}-call-{self._calls}").model_copy(update=shared))
-        beside = reply.ending.message and reply.ending.message.model_copy(update=described)
-        return reply.ending.model_copy(update={"tool_calls": requested, "message": beside})
+        message = reply.ending.message and reply.ending.message.model_copy(update=described)
+        return reply.ending.model_copy(update={"tool_calls": requested, "message": message})
 
 
 class _Stream(AsyncIterator[ProviderEvent]):
-    """One reply on its way; closed once it was read to its end, has raised, or was closed."""
+    """The stream of one reply. It is closed once it was read to its end, raised, or was closed."""
 
     def __init__(self, reply: Reply, record: StreamRecord, final: ModelResponse | None) -> None:
         self._reply = reply

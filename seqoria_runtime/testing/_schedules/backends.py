@@ -1,6 +1,6 @@
-"""Owns the choice between the two backends' ways to keep a schedule, and the proof that each works here.
+"""Makes backends that follow a schedule, and checks that they do.
 
-Both use what their libraries do not promise to keep, so each is tried once before it is trusted.
+Both rely on private parts of their libraries, so each is tried once before it is trusted.
 """
 
 import functools
@@ -17,41 +17,41 @@ from anyio.lowlevel import checkpoint, current_token
 from seqoria_runtime.testing._clock.deadlock_watch import Backend, fail_on_deadlock, require_trio
 
 from .schedule import FixedSchedule, RandomSchedule, Schedule
-from .task_order import Conductor
+from .task_order import TaskOrder
 
 T = TypeVar("T")
 OnStep: TypeAlias = Callable[[float], bool]
 
 
 class ScheduleUnavailable(RuntimeError):
-    """The order of tasks cannot be chosen on this backend, in the versions installed here; says why."""
+    """The order of tasks cannot be chosen on this backend with the installed versions; says why."""
 
 
 def scheduled_backend(backend: Backend, schedule: Schedule) -> tuple[str, dict[str, Any]]:
-    """A backend in virtual time that keeps a schedule; raises `ScheduleUnavailable` if it could not."""
+    """Return a backend in virtual time that follows a schedule, or raise `ScheduleUnavailable`."""
     require_schedules(backend)
-    name, options, _ = conducted_backend(backend, schedule)
+    name, options, _ = ordered_backend(backend, schedule)
     return name, options
 
 
-def conducted_backend(
+def ordered_backend(
     backend: Backend, schedule: Schedule, on_step: OnStep | None = None
-) -> tuple[str, dict[str, Any], Conductor]:
-    """The same, unproven, with the conductor that it asks."""
+) -> tuple[str, dict[str, Any], TaskOrder]:
+    """Return the same, without the check, and its `TaskOrder`."""
     if backend == "asyncio":
         from . import scheduled_loop as adapter
 
-        conductor = Conductor(schedule, label=adapter.label, on_step=on_step)
-        return "asyncio", {"loop_factory": lambda: adapter.ScheduledLoop(conductor)}, conductor
+        order = TaskOrder(schedule, label=adapter.label, on_step=on_step)
+        return "asyncio", {"loop_factory": lambda: adapter.ScheduledLoop(order)}, order
     if backend == "trio":
-        from seqoria_runtime.testing._clock.virtual_clock import ClockKeeper
+        from seqoria_runtime.testing._clock.virtual_clock import VirtualClock
 
-        from .scheduled_trio import ScheduleKeeper, label
+        from .scheduled_trio import ScheduleInstrument, label
 
-        clock = ClockKeeper()
-        conductor = Conductor(schedule, label=label, on_step=on_step)
-        instruments = [clock, ScheduleKeeper(conductor, clock)]
-        return "trio", {"clock": clock.clock, "instruments": instruments}, conductor
+        clock = VirtualClock()
+        order = TaskOrder(schedule, label=label, on_step=on_step)
+        instruments = [clock, ScheduleInstrument(order, clock)]
+        return "trio", {"clock": clock.clock, "instruments": instruments}, order
     raise ValueError(f"'backend' must be 'asyncio' or 'trio', not {backend!r}")
 
 
@@ -62,9 +62,7 @@ def require_schedules(backend: Backend) -> None:
     if backend == "trio":
         require_trio()
     if _in_a_task():
-        raise RuntimeError(
-            "each run in another order has an event loop of its own: ask for it outside of one"
-        )
+        raise RuntimeError("each scheduled run has its own event loop: call this outside of one")
     problem = schedules_problem(backend)
     if problem is not None:
         raise ScheduleUnavailable(f"schedules do not work on {backend} here: {problem}")
@@ -72,7 +70,7 @@ def require_schedules(backend: Backend) -> None:
 
 @functools.cache
 def schedules_problem(backend: Backend) -> str | None:
-    """Why the order of tasks cannot be chosen on this backend, or `None` where it can. Tries it once."""
+    """Return why the order of tasks cannot be chosen on this backend, or `None` if it can. Tries it once."""
     if backend == "trio":
         from .scheduled_trio import missing_parts
 
@@ -110,14 +108,14 @@ def _order_under(backend: Backend, schedule: Schedule) -> str:
                 group.start_soon(task, name)
         return "".join(order)
 
-    name, options, _ = conducted_backend(backend, schedule)
-    return run_beside(fail_on_deadlock(trial), name, options)
+    name, options, _ = ordered_backend(backend, schedule)
+    return run_apart(fail_on_deadlock(trial), name, options)
 
 
-def run_beside(main: Callable[[], Awaitable[T]], name: str, options: dict[str, Any]) -> T:
-    """`anyio.run`, also where another event loop stands still, such as that of a test runner's fixtures."""
+def run_apart(main: Callable[[], Awaitable[T]], name: str, options: dict[str, Any]) -> T:
+    """Call `anyio.run`, also inside another event loop that stands still, such as a test runner's."""
     run = partial(anyio.run, main, backend=name, backend_options=options)
-    if not _beside_a_loop():
+    if not _inside_a_loop():
         return run()
     results: list[T] = []
     errors: list[BaseException] = []
@@ -130,7 +128,7 @@ def run_beside(main: Callable[[], Awaitable[T]], name: str, options: dict[str, A
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
             errors.append(error)
 
-    thread = threading.Thread(target=copy_context().run, args=(run_in_thread,), name="a run beside a loop")
+    thread = threading.Thread(target=copy_context().run, args=(run_in_thread,), name="a run apart")
     thread.start()
     thread.join()
     if errors:
@@ -146,7 +144,7 @@ def _in_a_task() -> bool:
     return True
 
 
-def _beside_a_loop() -> bool:
+def _inside_a_loop() -> bool:
     try:
         current_token()
     except anyio.NoEventLoopError:

@@ -1,7 +1,7 @@
-"""Owns an asyncio event loop whose ready tasks go in the order of a schedule.
+"""An asyncio event loop whose ready tasks go in the order of a schedule.
 
-Tasks, timers that are due and calls that finalizers make are what a schedule orders. Other callbacks
-only carry something on its way to a task, and run as asyncio runs them: first come, first served.
+A schedule orders tasks, timers that are due, and calls of finalizers. Other callbacks only carry
+something to a task, and run as asyncio runs them: first come, first served.
 """
 
 import asyncio
@@ -14,26 +14,23 @@ from typing import Any, TypeVarTuple, Unpack, cast
 from seqoria_runtime.testing._clock.deadlock import SPINNING, describe
 from seqoria_runtime.testing._clock.virtual_loop import VirtualLoop
 
-from .task_order import Conductor
+from .task_order import TaskOrder
 from .thread_watch import ThreadWatch
 
 Ts = TypeVarTuple("Ts")
 
 
 class ScheduledLoop(VirtualLoop):
-    """A `VirtualLoop` that asks a conductor which of its ready tasks goes next."""
+    """A `VirtualLoop` that asks a `TaskOrder` which of its ready tasks goes next."""
 
-    def __init__(self, conductor: Conductor) -> None:
+    def __init__(self, order: TaskOrder) -> None:
         super().__init__()
-        self.conductor = conductor
+        self.order = order
         self._queue = _ReadyQueue(self)
         self._ready = self._queue
 
     def call_soon_threadsafe(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         self._check_closed()  # type: ignore[attr-defined]
         own = threading.get_ident() == self._thread_id  # type: ignore[attr-defined]
@@ -43,14 +40,14 @@ class ScheduledLoop(VirtualLoop):
         self._write_to_self()  # type: ignore[attr-defined]
         return handle
 
-    def tell_spinning(self) -> None:
+    def report_spinning(self) -> None:
         if self.on_deadlock is not None:
-            tell, self.on_deadlock = self.on_deadlock, None
+            on_deadlock, self.on_deadlock = self.on_deadlock, None
             tasks = ((task.get_name(), task.get_coro()) for task in asyncio.all_tasks(self))
-            tell(describe(tasks, SPINNING))
+            on_deadlock(describe(tasks, SPINNING))
 
     def _real_timeout(self) -> float | None:
-        self.conductor.idle()
+        self.order.idle()
         if self._queue.wait_for_threads(only_abandoned=True):
             self._out_of_timers = False
             return 0
@@ -58,30 +55,30 @@ class ScheduledLoop(VirtualLoop):
 
 
 class _Post(asyncio.Handle):
-    """Something that a thread has the loop do."""
+    """A callback from another thread."""
 
     __slots__ = ()
 
 
 class _OwnPost(asyncio.Handle):
-    """Something that the loop's own thread has it do as if it were another one, as finalizers must."""
+    """A callback that the loop's own thread posts as if it were another one, as finalizers must."""
 
     __slots__ = ()
 
 
 class _ReadyQueue:
-    """What the loop takes its handles from, in place of its deque.
+    """What the loop takes its handles from, instead of a deque.
 
-    `append` is called in any thread. A step is what the loop runs between two calls of `popleft`.
+    `append` may be called in any thread. A step is what the loop runs between two calls of `popleft`.
     """
 
     def __init__(self, loop: ScheduledLoop) -> None:
         self._loop = loop
-        self._conductor = loop.conductor
+        self._order = loop.order
         self._watch = ThreadWatch(
-            foreign=lambda: loop.foreign_threads if loop.is_running() else 0, waits=loop.conductor.waits
+            foreign=lambda: loop.foreign_threads if loop.is_running() else 0, is_ready=loop.order.is_ready
         )
-        self._watch.begin(loop)
+        self._watch.start(loop)
         self._inbox: deque[asyncio.Handle] = deque()
         self._callbacks: deque[asyncio.Handle] = deque()
         self._posts: deque[asyncio.Handle] = deque()
@@ -94,7 +91,7 @@ class _ReadyQueue:
         self._inbox.append(handle)
 
     def __len__(self) -> int:
-        return len(self._inbox) + len(self._callbacks) + len(self._posts) + len(self._conductor)
+        return len(self._inbox) + len(self._callbacks) + len(self._posts) + len(self._order)
 
     def clear(self) -> None:
         for handles in (self._inbox, self._callbacks, self._posts):
@@ -102,7 +99,7 @@ class _ReadyQueue:
 
     def popleft(self) -> asyncio.Handle:
         if self._last is not None:
-            self._watch.stepped(self._last)
+            self._watch.after_step(self._last)
             self._last = None
         self._sort_in()
         if not self._posts and not self._callbacks_first():
@@ -110,9 +107,9 @@ class _ReadyQueue:
         if self._posts:
             self._was_callback = False
             return self._posts.popleft()
-        self._conductor.point(self._loop.time())
+        self._order.before_step(self._loop.time())
         self._sort_in()
-        if self._first or not len(self._conductor):
+        if self._first or not len(self._order):
             self._was_callback = True
             self._first -= self._first > 0
             return self._callbacks.popleft()
@@ -120,23 +117,23 @@ class _ReadyQueue:
 
     def _callbacks_first(self) -> bool:
         if not self._was_callback:
-            # Callbacks that such a callback adds have to let a task go first: some poll.
+            # Callbacks that these callbacks add let a task go first, since some poll.
             self._first = len(self._callbacks)
             self._was_callback = True
         return self._first > 0
 
     def _next(self) -> asyncio.Handle:
         self._was_callback = False
-        self._watch.stepping()
+        self._watch.before_step()
         handle: asyncio.Handle
-        self._last, handle = self._conductor.go()
-        self._conductor.course.loose = self._watch.loose
-        if self._conductor.spinning:
-            self._loop.tell_spinning()
+        self._last, handle = self._order.next()
+        self._order.log.loose = self._watch.loose
+        if self._order.spinning:
+            self._loop.report_spinning()
         return handle
 
     def wait_for_threads(self, *, only_abandoned: bool = False) -> bool:
-        """Wait until no thread works any more (false), or one has something for the loop to do (true)."""
+        """Wait until no thread works, and return false, or until one posts a callback, and return true."""
         while self._watch.unsettled and (not only_abandoned or self._watch.abandoned):
             self.posted.clear()
             self._sort_in()
@@ -148,7 +145,7 @@ class _ReadyQueue:
 
     def _sort_in(self) -> None:
         if self._inbox:
-            self._conductor.arrive(self._arrivals())
+            self._order.add(self._arrivals())
 
     def _arrivals(self) -> Iterator[tuple[asyncio.Task[Any] | None, asyncio.Handle]]:
         while self._inbox:
@@ -165,13 +162,13 @@ class _ReadyQueue:
 
 
 def task_of(handle: asyncio.Handle) -> asyncio.Task[Any] | None:
-    """The task whose next step a handle is, if it is one."""
-    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]  # noqa: SLF001
+    """Return the task whose next step this handle is, if any."""
+    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
     return task if isinstance(task, asyncio.Task) else None
 
 
 def label(handle: object) -> str:
-    """The name of a task, or of what goes in its place, for reports."""
+    """Return the name of a task, or of what else is scheduled, for reports."""
     task = task_of(cast("asyncio.Handle", handle))
     if task is not None:
         return task.get_name().removeprefix(".")

@@ -1,7 +1,7 @@
-"""Owns trio's side of schedules: which of its ready tasks goes next, through its private switch for that.
+"""Schedules on trio, through its private switch for deterministic scheduling.
 
-trio asks a random number generator of its own for the order of each batch of ready tasks. This one
-lets one task go at a time and puts the others back.
+trio shuffles each batch of ready tasks with a random number generator. The one here lets a single task
+go at a time and puts the others back.
 """
 
 import threading
@@ -13,9 +13,9 @@ import trio
 from trio._core import _run
 
 from seqoria_runtime.testing._clock.deadlock import SPINNING, describe
-from seqoria_runtime.testing._clock.virtual_clock import ClockKeeper, tasks_below
+from seqoria_runtime.testing._clock.virtual_clock import VirtualClock, tasks_below
 
-from .task_order import Conductor
+from .task_order import TaskOrder
 from .thread_watch import ThreadWatch
 
 OLDEST = (0, 26)
@@ -23,19 +23,19 @@ _CALLS_INTO_LOOP = "<TrioToken.run_sync_soon task>"
 _NAP = 0.0001
 
 
-class ScheduleKeeper(trio.abc.Instrument):
-    """Orders the tasks of one run; an instrument of it, beside the `ClockKeeper` of the same run."""
+class ScheduleInstrument(trio.abc.Instrument):
+    """Orders the tasks of one run, next to the `VirtualClock` of that run."""
 
-    def __init__(self, conductor: Conductor, clock: ClockKeeper) -> None:
-        self.conductor = conductor
+    def __init__(self, order: TaskOrder, clock: VirtualClock) -> None:
+        self.order = order
         self._clock = clock
-        self._watch = ThreadWatch(foreign=self._foreign, waits=self.conductor.waits)
+        self._watch = ThreadWatch(foreign=self._foreign, is_ready=self.order.is_ready)
         self._last: int | None = None
 
     def before_run(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self._limiter = trio.to_thread.current_default_thread_limiter()
-        self._watch.begin(self._token)
+        self._watch.start(self._token)
         _switch.turn_on(self._token, self)
 
     def after_run(self) -> None:
@@ -43,15 +43,15 @@ class ScheduleKeeper(trio.abc.Instrument):
 
     def before_io_wait(self, timeout: float) -> None:
         if self._last is not None:
-            self._watch.stepped(self._last)
+            self._watch.after_step(self._last)
             self._last = None
         runnable = _run.GLOBAL_RUN_CONTEXT.runner.runq
-        self._arrive(runnable)
+        self._add(runnable)
         if not runnable:
-            self.conductor.idle()
+            self.order.idle()
         while self._watch.unsettled and (runnable or self._watch.abandoned):
             if trio.lowlevel.current_statistics().run_sync_soon_queue_size:
-                # It returns only when the thread's own call is through, and keeps the clock where it is.
+                # This wakes trio once the thread's own call is through, and keeps the clock where it is.
                 self._token.run_sync_soon(_nothing, idempotent=True)
                 return
             if self._watch.patience < 0:
@@ -61,63 +61,60 @@ class ScheduleKeeper(trio.abc.Instrument):
     def shuffle(self, batch: list[trio.lowlevel.Task]) -> None:
         """Leave only the task that goes next in trio's batch of ready tasks."""
         runnable = _run.GLOBAL_RUN_CONTEXT.runner.runq
-        self._arrive(batch)
+        self._add(batch)
         calls_into_loop = [task for task in batch if task.name == _CALLS_INTO_LOOP]
         if calls_into_loop:
-            # When they come depends on threads: neither a choice nor a point.
+            # When they come depends on threads, so they are not part of the order.
             batch[:] = calls_into_loop
         elif batch:
-            self.conductor.point(self._clock.clock.current_time())
-            self._arrive(runnable)
+            self.order.before_step(self._clock.clock.current_time())
+            self._add(runnable)
             batch[:] = [self._next()]
         runnable.clear()
-        runnable.extend(self.conductor.items)
+        runnable.extend(self.order.items)
 
     def _next(self) -> trio.lowlevel.Task:
-        self._watch.stepping()
-        self._last, task = self.conductor.go()
-        self.conductor.course.loose = self._watch.loose
-        if self.conductor.spinning and self._clock.on_deadlock is not None:
-            tell, self._clock.on_deadlock = self._clock.on_deadlock, None
+        self._watch.before_step()
+        self._last, task = self.order.next()
+        self.order.log.loose = self._watch.loose
+        if self.order.spinning and self._clock.on_deadlock is not None:
+            on_deadlock, self._clock.on_deadlock = self._clock.on_deadlock, None
             below = tasks_below(trio.lowlevel.current_root_task())
-            tell(describe(((task.name, task.coro) for task in below), SPINNING))
+            on_deadlock(describe(((task.name, task.coro) for task in below), SPINNING))
         return task  # type: ignore[no-any-return]
 
-    def _arrive(self, tasks: Iterable[trio.lowlevel.Task]) -> None:
-        self.conductor.arrive((task, task) for task in tasks if task.name != _CALLS_INTO_LOOP)
+    def _add(self, tasks: Iterable[trio.lowlevel.Task]) -> None:
+        self.order.add((task, task) for task in tasks if task.name != _CALLS_INTO_LOOP)
 
     def _foreign(self) -> int:
         return self._limiter.borrowed_tokens
 
 
 class _Switch:
-    """Trio's two private names, as long as any scheduled run needs them changed."""
+    """Replaces two private names of trio while any scheduled run needs them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._keepers: dict[trio.lowlevel.TrioToken, ScheduleKeeper] = {}
+        self._instruments: dict[trio.lowlevel.TrioToken, ScheduleInstrument] = {}
         self._random: Any = None
         self._was_on = False
 
-    def turn_on(self, token: trio.lowlevel.TrioToken, keeper: ScheduleKeeper) -> None:
+    def turn_on(self, token: trio.lowlevel.TrioToken, instrument: ScheduleInstrument) -> None:
         with self._lock:
-            if not self._keepers:
-                self._random, self._was_on = _run._r, _run._ALLOW_DETERMINISTIC_SCHEDULING  # noqa: SLF001
+            if not self._instruments:
+                self._random, self._was_on = _run._r, _run._ALLOW_DETERMINISTIC_SCHEDULING  # noqa: SLF001 - trio has no public way
                 vars(_run).update(_r=self, _ALLOW_DETERMINISTIC_SCHEDULING=True)
-            self._keepers[token] = keeper
+            self._instruments[token] = instrument
 
     def turn_off(self, token: trio.lowlevel.TrioToken) -> None:
         with self._lock:
-            del self._keepers[token]
-            if not self._keepers:
+            del self._instruments[token]
+            if not self._instruments:
                 vars(_run).update(_r=self._random, _ALLOW_DETERMINISTIC_SCHEDULING=self._was_on)
 
     def shuffle(self, batch: list[trio.lowlevel.Task]) -> None:
-        keeper = self._keepers.get(trio.lowlevel.current_trio_token())
-        if keeper is None:
-            self._random.shuffle(batch)
-        else:
-            keeper.shuffle(batch)
+        instrument = self._instruments.get(trio.lowlevel.current_trio_token())
+        (self._random if instrument is None else instrument).shuffle(batch)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._random, name)
@@ -127,7 +124,7 @@ _switch = _Switch()
 
 
 def missing_parts() -> str | None:
-    """What this version of trio lacks for schedules, or `None` where it has all of it."""
+    """Return what this version of trio lacks for schedules, or `None` if it has everything."""
     version = tuple(int(part) for part in trio.__version__.split(".")[:2])
     if version < OLDEST:
         return f"trio {trio.__version__} is older than {'.'.join(map(str, OLDEST))}"
@@ -137,7 +134,7 @@ def missing_parts() -> str | None:
 
 
 def label(task: object) -> str:
-    """The name of a task, for reports."""
+    """Return the name of a task, for reports."""
     assert isinstance(task, trio.lowlevel.Task)
     return task.name.removeprefix(".")
 

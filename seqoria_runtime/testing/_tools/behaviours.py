@@ -1,131 +1,111 @@
-"""Owns what a scripted tool does when it is called: steps in the event loop's time, one after another.
-
-Holds values and plays them; knows nothing of toolboxes, of traces or of the runtime's calls.
-"""
+"""What a scripted tool does when it is called: steps in the event loop's time, one after another."""
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import anyio
 from anyio import from_thread
 from anyio.lowlevel import checkpoint
 
 from seqoria_runtime._base.checks import non_negative_seconds
-from seqoria_runtime._execution.calls import threads
-
-from .program import PrintsAsProgram
+from seqoria_runtime.testing._clock.worker_threads import WorkerThread, current_thread
 
 
-@dataclass(frozen=True, slots=True)
-class _Sleep:
-    seconds: float
+class PrintsAsProgram:
+    """A value whose `repr` is the Python that makes it. Values with the same `repr` are equal."""
 
-    def __repr__(self) -> str:
-        return f"sleeps({self.seconds:g})"
+    __slots__ = ()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and repr(self) == repr(other)
 
-@dataclass(frozen=True, slots=True)
-class _IgnoreCancel:
-    seconds: float
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
-    def __repr__(self) -> str:
-        return f"ignores_cancel({self.seconds:g})"
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # Hypothesis prints dataclasses by their fields unless they have this.
+        printer.text(repr(self))
 
 
 @dataclass(frozen=True, slots=True)
-class _BlockThread:
-    seconds: float
+class _ToolStep:
+    """A step is named after the function that makes it; `value` is its argument."""
+
+    name: Literal["sleeps", "ignores_cancel", "blocks_thread", "hangs", "fails", "returns"]
+    value: Any = None
 
     def __repr__(self) -> str:
-        return f"blocks_thread({self.seconds:g})"
+        match self.name:
+            case "hangs":
+                return "hangs()"
+            case "fails" | "returns":
+                return f"{self.name}({self.value!r})"
+            case _:
+                return f"{self.name}({self.value:g})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Hang:
-    def __repr__(self) -> str:
-        return "hangs()"
-
-
-@dataclass(frozen=True, slots=True)
-class _Fail:
-    error: BaseException = field(compare=False)
-
-    def __repr__(self) -> str:
-        return f"fails({self.error!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class _Return:
-    value: Any
-
-    def __repr__(self) -> str:
-        return f"returns({self.value!r})"
-
-
-Step: TypeAlias = _Sleep | _IgnoreCancel | _BlockThread | _Hang | _Fail | _Return
-
-
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Behaviour(PrintsAsProgram):
-    """What a tool does in one call; its `repr` is the program that makes it.
+    """What a tool does in one call; its `repr` is the Python that makes it.
 
-    Made with `sleeps`, `fails`, `hangs`, `ignores_cancel`, `blocks_thread` and `returns`, and joined
-    with `then`. A behaviour with a `blocks_thread` in it runs in a worker thread as a whole.
+    Make one with `sleeps`, `fails`, `hangs`, `ignores_cancel`, `blocks_thread` or `returns`, and join
+    several with `then`. A behaviour that contains a `blocks_thread` runs in a worker thread as a whole.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[_ToolStep, ...]
 
     def __post_init__(self) -> None:
-        if self.blocking and any(isinstance(step, _Hang) for step in self.steps):
+        if self.blocking and any(step.name == "hangs" for step in self.steps):
             raise ValueError("a thread cannot hang: it would never end, and the process could not either")
 
     @property
     def blocking(self) -> bool:
         """Whether it runs in a worker thread."""
-        return any(isinstance(step, _BlockThread) for step in self.steps)
+        return any(step.name == "blocks_thread" for step in self.steps)
 
     def then(self, following: "Behaviour") -> "Behaviour":
-        """This, and then that: `sleeps(2).then(fails(ValueError("late")))`."""
+        """Return this behaviour followed by another: `sleeps(2).then(fails(ValueError("late")))`."""
         if not isinstance(following, Behaviour):
             raise TypeError(f"a behaviour goes on with a behaviour, such as sleeps(1), not {following!r}")
         return Behaviour((*self.steps, *following.steps))
 
     async def play(self, default: Any) -> Any:
-        """Do it in the caller's task; give what it returns, by default `default`."""
+        """Run it in the caller's task; return its value, by default `default`.
+
+        A cancelled caller leaves at once, except from the steps that ignore it.
+        """
         value = default
         await checkpoint()
         for step in self.steps:
-            match step:
-                case _Return():
+            match step.name:
+                case "returns":
                     value = step.value
-                case _Fail():
-                    raise step.error
-                case _Hang():
+                case "fails":
+                    raise step.value
+                case "hangs":
                     await anyio.sleep(math.inf)
-                case _IgnoreCancel() | _BlockThread():
-                    await _sleep_shielded(step.seconds)
-                case _Sleep():
-                    await anyio.sleep(step.seconds)
+                case "sleeps":
+                    await anyio.sleep(step.value)
+                case _:
+                    await _sleep_shielded(step.value)
         return value
 
     def play_in_thread(self, default: Any) -> Any:
-        """Do it in a worker thread of the runtime; give what it returns, by default `default`.
+        """Run it in a worker thread of the runtime; return its value, by default `default`.
 
-        The thread is busy for its time in the loop's clock, however the call ends that waits for it.
+        The thread is busy for its time on the loop's clock, even if the call that waits for it ends.
         """
         value = default
         for step in self.steps:
-            match step:
-                case _Return():
+            match step.name:
+                case "returns":
                     value = step.value
-                case _Fail():
-                    raise step.error
-                case _Sleep() | _IgnoreCancel() | _BlockThread():
-                    if not from_thread.run(_sleep_for_thread, step.seconds):
+                case "fails":
+                    raise step.value
+                case _:
+                    if not from_thread.run(_sleep_for_thread, step.value, current_thread.get()):
                         return None
-                case _Hang():  # refused at construction
-                    raise AssertionError
         return value
 
     def __repr__(self) -> str:
@@ -134,39 +114,38 @@ class Behaviour(PrintsAsProgram):
 
 
 def sleeps(seconds: float) -> Behaviour:
-    """The tool takes `seconds` of the loop's time, and can be cancelled in it."""
-    return Behaviour((_Sleep(non_negative_seconds("seconds", seconds)),))
+    """The tool takes `seconds` of the loop's time, and can be cancelled meanwhile."""
+    return Behaviour((_ToolStep("sleeps", non_negative_seconds("seconds", seconds)),))
 
 
 def fails(error: BaseException) -> Behaviour:
-    """The tool raises `error`."""
+    """The tool raises `error`. (`seqoria_runtime.testing.fails` is for models.)"""
     if not isinstance(error, BaseException):
         raise TypeError(f"a tool fails with an exception, not with {error!r}")
-    return Behaviour((_Fail(error),))
+    return Behaviour((_ToolStep("fails", error),))
 
 
 def hangs() -> Behaviour:
-    """The tool waits for ever, until it is cancelled."""
-    return Behaviour((_Hang(),))
+    """The tool waits until it is cancelled."""
+    return Behaviour((_ToolStep("hangs"),))
 
 
 def ignores_cancel(seconds: float) -> Behaviour:
-    """The tool takes `seconds`, and does not listen to a cancellation meanwhile."""
-    return Behaviour((_IgnoreCancel(non_negative_seconds("seconds", seconds)),))
+    """The tool takes `seconds`, and ignores a cancellation meanwhile."""
+    return Behaviour((_ToolStep("ignores_cancel", non_negative_seconds("seconds", seconds)),))
 
 
 def blocks_thread(seconds: float) -> Behaviour:
-    """The tool is a synchronous function that keeps its worker thread for `seconds`.
+    """The tool is a synchronous function that keeps its worker thread busy for `seconds`.
 
-    A timeout or a cancellation leaves the thread to itself until then. In virtual time the seconds
-    are virtual.
+    It does so even if its call times out or is cancelled. In virtual time the seconds are virtual.
     """
-    return Behaviour((_BlockThread(non_negative_seconds("seconds", seconds)),))
+    return Behaviour((_ToolStep("blocks_thread", non_negative_seconds("seconds", seconds)),))
 
 
 def returns(value: Any) -> Behaviour:
-    """The tool gives `value`; without it, a text that names the tool and the number of the call."""
-    return Behaviour((_Return(value),))
+    """The tool returns `value`. Without it, a text names the tool and the number of the call."""
+    return Behaviour((_ToolStep("returns", value),))
 
 
 async def _sleep_shielded(seconds: float) -> None:
@@ -174,15 +153,15 @@ async def _sleep_shielded(seconds: float) -> None:
         await anyio.sleep(seconds)
 
 
-async def _sleep_for_thread(seconds: float) -> bool:
-    """Give whether the loop goes on."""
+async def _sleep_for_thread(seconds: float, thread: WorkerThread | None) -> bool:
+    """Sleep, and return whether the loop goes on."""
     try:
         await _sleep_shielded(seconds)
     except anyio.get_cancelled_exc_class():
-        # Only the end of the loop gets through the shield, and there nobody is left to hear of it.
+        # Only the end of the loop gets through the shield.
         return False
-    call = threads.current_call.get(None)
-    if call is not None:
-        # The thread ends now: what its end brings belongs to this moment, though nobody waits for it.
-        call.hold_time()
+    if thread is not None:
+        # The thread is about to end, and what its end brings belongs to this moment: time waits for it
+        # even if the call was cancelled.
+        thread.holds_time = True
     return True

@@ -1,4 +1,4 @@
-"""Owns graphs of scripted tools, and plans of faults: values that print as the programs that make them."""
+"""Graphs of scripted tools, and plans of faults. They print as the Python that makes them."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -8,14 +8,13 @@ from seqoria_runtime._base import checks as _checks
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.toolbox import LocalToolbox
 
-from .behaviours import Behaviour
+from .behaviours import Behaviour, PrintsAsProgram
 
 
-class ScriptedTool:
+class ScriptedTool(PrintsAsProgram):
     """A tool without parameters that does what its `behaviour` says.
 
-    `after` names the tools whose calls have to settle before its own, `timeout` is its own limit in
-    seconds.
+    `after` names the tools whose calls have to settle first; `timeout` is the tool's own, in seconds.
     """
 
     __slots__ = ("after", "behaviour", "name", "timeout")
@@ -30,23 +29,17 @@ class ScriptedTool:
         self.after = tuple(sorted(_checks.names("after", after)))
         self.timeout = timeout
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ScriptedTool) and repr(self) == repr(other)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
     def __repr__(self) -> str:
         after = f", after={list(self.after)}" if self.after else ""
         timeout = f", timeout={self.timeout:g}" if self.timeout is not None else ""
         return f"ScriptedTool({self.name!r}, {self.behaviour!r}{after}{timeout})"
 
 
-class ToolDag:
-    """Scripted tools that depend on each other; its `repr` is the program that makes it.
+class ToolDag(PrintsAsProgram):
+    """Scripted tools that depend on each other; its `repr` is the Python that makes it.
 
-    Despite its name it takes cycles, and dependencies on tools that are not there: the runtime has
-    answers for both.
+    Despite its name it accepts cycles, and dependencies on tools that do not exist: the runtime
+    answers both with errors.
     """
 
     __slots__ = ("tools",)
@@ -54,7 +47,7 @@ class ToolDag:
     def __init__(self, *tools: ScriptedTool) -> None:
         names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
-            raise ValueError(f"each tool of a graph needs a name of its own, not {names}")
+            raise ValueError(f"the tools of a graph need different names, not {names}")
         self.tools = tools
 
     @property
@@ -62,7 +55,7 @@ class ToolDag:
         return tuple(tool.name for tool in self.tools)
 
     def toolbox(self, *, order: Iterable[str] | None = None) -> LocalToolbox:
-        """The tools, registered in this `order` of names, by default that of the graph."""
+        """Return the tools, registered in this `order` of names, by default that of the graph."""
         by_name = {tool.name: tool for tool in self.tools}
         names = self.names if order is None else tuple(order)
         toolbox = _ScriptedToolbox(self, names)
@@ -78,7 +71,7 @@ class ToolDag:
         return toolbox
 
     def calls(self, times: int = 1) -> list[ToolCallRequest]:
-        """One call of each tool, or so many, in the order of the graph."""
+        """Return `times` calls of each tool, in the order of the graph."""
         numbers = itertools.count(1)
         return [
             ToolCallRequest(id=f"call-{next(numbers)}", name=name)
@@ -92,18 +85,12 @@ class ToolDag:
     def __len__(self) -> int:
         return len(self.tools)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ToolDag) and self.tools == other.tools
-
-    def __hash__(self) -> int:
-        return hash(self.names)
-
     def __repr__(self) -> str:
         return f"ToolDag({', '.join(map(repr, self.tools))})"
 
 
 class _ScriptedToolbox(LocalToolbox):
-    """A graph's tools; its `repr` is the program that makes it, as long as no tools were added."""
+    """A graph's tools; its `repr` is the Python that makes it, as long as no tools are added."""
 
     def __init__(self, dag: ToolDag, names: tuple[str, ...]) -> None:
         super().__init__()
@@ -115,11 +102,11 @@ class _ScriptedToolbox(LocalToolbox):
         return f"{self._dag!r}.toolbox({order})"
 
 
-class FaultPlan:
+class FaultPlan(PrintsAsProgram):
     """Which calls of which tools go wrong, and how: `FaultPlan({("search", 2): hangs()})`.
 
-    Calls of a tool are counted from 1, over all batches, in the order in which they begin. The call
-    does what the plan says in place of the tool's function.
+    Calls of a tool are counted from 1, over all batches, in the order in which they start. Such a call
+    does what the plan says instead of calling the tool's function.
     """
 
     __slots__ = ("faults",)
@@ -134,23 +121,17 @@ class FaultPlan:
                 )
 
     def of(self, tool: str, number: int) -> Behaviour | None:
-        """What the call of this number does, or `None` where it does what it always does."""
+        """Return what the call of this number does, or `None` if it calls the function as usual."""
         return self.faults.get((tool, number))
 
     def check_against(self, toolbox: LocalToolbox) -> None:
-        """Raise `ValueError` for a tool that is not there, or a thread where the tool has none."""
+        """Raise `ValueError` for a tool that does not exist, or a blocked thread of an asynchronous tool."""
         blocking = {tool.name: tool.blocking for tool in toolbox.tools}
         for (name, _), behaviour in self.faults.items():
             if name not in blocking:
                 raise ValueError(f"the fault plan names a tool {name!r} that the toolbox does not have")
             if behaviour.blocking and not blocking[name]:
                 raise ValueError(f"the tool {name!r} is asynchronous: it has no thread to block")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FaultPlan) and repr(self) == repr(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
 
     def __repr__(self) -> str:
         return f"FaultPlan({self.faults!r})" if self.faults else "FaultPlan()"

@@ -1,1 +1,1 @@
-"""Records what calls did, and the rules that every record has to keep."""
+"""Records what calls do, and the rules that every record must keep."""

@@ -1,24 +1,24 @@
-"""The rules of the slots: how many calls run at once, that none is left free, and what that costs in time."""
+"""The rules of the slots: how many calls run at once, which one is next, and how long a batch takes."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .invariant import InvariantError
-from .trace import Moment, Trace, TracedBatch, TracedCall
+from .trace import InvariantError, Moment, Trace, TracedBatch, TracedCall
 
 _ROUNDING = 1e-9
 
 
 class _Change(NamedTuple):
     at: Moment
-    begins: bool
+    starts: bool
     call: TracedCall
 
 
 def check_limit(trace: Trace) -> None:
-    """Never do more calls hold a slot than there are; threads that were abandoned hold theirs to their end.
+    """Never do more calls hold a slot than there are slots. Abandoned threads hold theirs to their end.
 
-    A call that waits for one of its own nested calls has lent it its slot.
+    A call that waits for a nested call has lent it its slot.
     """
     for at, held, call in _usage(trace):
         if held > trace.limit:
@@ -29,10 +29,10 @@ def check_limit(trace: Trace) -> None:
 
 
 def _usage(trace: Trace) -> Iterator[tuple[Moment, int, TracedCall]]:
-    """How many slots are held after each start and end, in time."""
+    """Yield how many slots are held after each start and end, in order of time."""
     live: dict[int, TracedCall] = {}
-    for at, begins, call in sorted(_changes(trace.calls), key=lambda change: change.at):
-        if begins:
+    for at, starts, call in sorted(_changes(trace.calls), key=lambda change: change.at):
+        if starts:
             live[call.number] = call
         else:
             live.pop(call.number, None)
@@ -45,7 +45,7 @@ def _changes(calls: Iterable[TracedCall]) -> Iterator[_Change]:
             continue
         ends = call.ends[-1:]
         if not call.starts and call.settled:
-            # It gave its slot back some time before its answer was told, in the same moment.
+            # It returned its slot at the same moment, some time before its answer was seen.
             ends = (Moment(call.settled[0][0].time, 0),)
         if not ends or ends[0] > call.entered:
             yield _Change(call.entered, True, call)
@@ -61,7 +61,7 @@ def _held(live: Iterable[TracedCall]) -> int:
 def check_prompt_start(trace: Trace) -> None:
     """A call that waits for nothing but a slot does so only while all slots are held.
 
-    So a call starts the moment its own prerequisites are over, and no slot is ever lost.
+    So a call starts as soon as what it depends on is over, and no slot is ever lost.
     """
     held_from = _held_over_time(trace)
     for batch in trace.batches:
@@ -84,7 +84,7 @@ def _check_prompt(
 
 
 def _held_over_time(trace: Trace) -> list[tuple[float, int]]:
-    """Pairs of a time and the slots held from then on, one for each time at which that changes."""
+    """Return pairs of a time and the slots held from then on, for each time at which that changes."""
     last: dict[float, int] = {}
     for at, held, _ in _usage(trace):
         last[at.time] = held
@@ -92,7 +92,7 @@ def _held_over_time(trace: Trace) -> list[tuple[float, int]]:
 
 
 def _ready_at(trace: Trace, batch: TracedBatch, call: TracedCall) -> float | None:
-    """When a call of a batch waits for nothing but a slot, if that is known."""
+    """Return when a call waits for nothing but a slot, if that is known."""
     times = [batch.began.time if call.asked is None else call.asked.time]
     for mates in trace.prerequisites(call).values():
         for mate in mates:
@@ -103,17 +103,17 @@ def _ready_at(trace: Trace, batch: TracedBatch, call: TracedCall) -> float | Non
 
 
 def check_makespan(trace: Trace) -> None:
-    """A batch that has the slots to itself is as fast as its calls allow.
+    """A batch that has all slots to itself is as fast as its calls allow.
 
-    It takes no less than its longest chain of calls, and no more than Graham's bound: that chain,
-    and the rest of the work divided by the slots.
+    It takes at least as long as its longest chain of calls, and at most Graham's bound: that chain,
+    plus the rest of the work divided by the slots.
     """
     for batch in trace.batches:
         calls = [call for call in trace.of(batch.number) if call.entered is not None]
         if not calls or not batch.complete or not _alone(trace, calls):
             continue
-        began = min(call.entered.time for call in calls if call.entered is not None)
-        took = max((call.settled[0][0].time for call in calls if call.settled), default=began) - began
+        start = min(call.entered.time for call in calls if call.entered is not None)
+        took = max((call.settled[0][0].time for call in calls if call.settled), default=start) - start
         chain, work = longest_chain(trace, calls), sum(map(_occupied, calls))
         bound = chain + (work - chain) / trace.limit
         if took < chain * (1 - _ROUNDING):
@@ -129,19 +129,19 @@ def _alone(trace: Trace, calls: Sequence[TracedCall]) -> bool:
     others = {call.number for call in trace.calls if call.entered is not None} - {
         call.number for call in calls
     }
-    # A thread that has not ended yet has an unknown share of the work.
+    # The share of a thread that has not ended yet is unknown.
     return not others and all(call.parent is None and (call.ends or not call.starts) for call in calls)
 
 
 def _duration(call: TracedCall) -> float:
-    """The seconds for which a call keeps those that depend on it waiting."""
+    """Return the seconds for which a call keeps the calls that depend on it waiting."""
     if call.entered is None or call.over is None:
         return 0.0
     return call.over.time - call.entered.time
 
 
 def _occupied(call: TracedCall) -> float:
-    """The seconds for which a call, or what it left behind, holds its slot."""
+    """Return the seconds for which a call, or its abandoned thread, holds its slot."""
     if call.entered is None:
         return 0.0
     ends = [*call.ends, *(moment for moment, _ in call.settled)]
@@ -149,10 +149,44 @@ def _occupied(call: TracedCall) -> float:
 
 
 def longest_chain(trace: Trace, calls: Sequence[TracedCall]) -> float:
-    """The seconds that the calls of a batch take if none ever waits for a slot."""
+    """Return the seconds that the calls of a batch take if none ever waits for a slot."""
     ends: dict[int, float] = {}
     for call in sorted(calls, key=lambda call: (call.entered, call.number)):
         mates = [mate for mates in trace.prerequisites(call).values() for mate in mates]
         before = max((ends.get(mate.number, 0.0) for mate in mates), default=0.0)
         ends[call.number] = before + _duration(call)
     return max(ends.values(), default=0.0)
+
+
+def check_fairness(trace: Trace) -> None:
+    """A batch that waits for its first slot is overtaken at most once by each other batch.
+
+    This covers only batches that hold no slot, and no nested ones: those have the slot of the call that
+    started them.
+    """
+    for batch in trace.batches:
+        calls = [call for call in trace.of(batch.number) if call.asked is not None and call.parent is None]
+        waiting = [call for call in calls if call.entered is not None and not call.depends_on]
+        if waiting:
+            first = min(waiting, key=lambda call: call.entered or _NEVER)
+            _check_overtaken(trace, max(call.asked for call in calls if call.asked), first)
+
+
+def _check_overtaken(trace: Trace, asked: Moment, first: TracedCall) -> None:
+    assert first.entered is not None
+    overtakers: Counter[int | None] = Counter()
+    for call in sorted(trace.calls, key=lambda call: call.entered or _NEVER):
+        if call.entered is None or call.batch == first.batch or call.parent is not None:
+            continue
+        # A thread's start is noted a little late, so events of the same moment have no order here.
+        if asked.time < call.entered.time < first.entered.time:
+            overtakers[call.batch] += 1
+            if overtakers[call.batch] > 1:
+                raise InvariantError(
+                    f"{first} waited for its batch's first slot from {asked.time:g} s to "
+                    f"{first.entered.time:g} s, and {call} of batch {call.batch} overtook it at "
+                    f"{call.entered.time:g} s as the second one of that batch"
+                )
+
+
+_NEVER = Moment(float("inf"), 0)

@@ -1,8 +1,8 @@
-"""The rules that every provider has for a conversation, written down once, stricter than any of them."""
+"""The rules that all providers have for a conversation, taken together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from seqoria_runtime.client._history.record import to_messages
 from seqoria_runtime.models import (
@@ -16,62 +16,69 @@ from seqoria_runtime.models import (
     UserMessage,
 )
 
-from .invariant import InvariantError
+from .trace import InvariantError
+
+
+class CallPair(NamedTuple):
+    """A tool call and its outcome, as they stand in a history."""
+
+    request: ToolCallRequest
+    outcome: ToolCallOutcome
 
 
 @dataclass
-class Response:
-    """One response of the model as a history shows it: text, calls with their outcomes, or both."""
+class HistoryResponse:
+    """One response of the model in a history: text, calls with their outcomes, or both."""
 
     message: AssistantMessage | None = None
-    pairs: list[tuple[ToolCallRequest, ToolCallOutcome]] = field(default_factory=list)
+    pairs: list[CallPair] = field(default_factory=list)
 
 
 @dataclass
-class Exchange:
-    """One user message and everything that answers it."""
+class HistoryTurn:
+    """One user message in a history, and everything that answers it."""
 
     user: UserMessage
-    responses: list[Response] = field(default_factory=list)
+    responses: list[HistoryResponse] = field(default_factory=list)
 
 
-def check_history(history: Sequence[Any], *, unanswered_user: bool = False) -> list[Exchange]:
-    """Raise `InvariantError` unless every provider would accept this history; give what it says.
+def check_history(history: Sequence[Any], *, unanswered_user: bool = False) -> list[HistoryTurn]:
+    """Return the turns of this history; raise `InvariantError` unless every provider would accept it.
 
-    One system message at most, and first. User messages are answered, the last one too unless
-    `unanswered_user`. Every call is followed at once by its one outcome, of the same id, name and
-    response; the calls of one response stand together, behind the message that came beside them.
+    A system message may only come first. User messages are answered, the last one too unless
+    `unanswered_user`. Every call is followed by its one outcome, with the same id, name and response;
+    the calls of one response stand together, after the message that came with them.
     """
-    return _Reader(to_messages(history)).read(unanswered_user)
+    return _HistoryReader(to_messages(history)).read(unanswered_user)
 
 
-class _Reader:
+class _HistoryReader:
     """Reads a history from its first message to its last."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
         self._messages = messages
         self._position = 1 if messages and isinstance(messages[0], SystemMessage) else 0
 
-    def read(self, unanswered_user: bool) -> list[Exchange]:
-        exchanges: list[Exchange] = []
+    def read(self, unanswered_user: bool) -> list[HistoryTurn]:
+        turns: list[HistoryTurn] = []
         while (message := self._peek()) is not None:
             if isinstance(message, UserMessage):
-                self._require(not exchanges or exchanges[-1].responses, "two user messages in a row")
-                exchanges.append(Exchange(message))
+                self._require(not turns or turns[-1].responses, "two user messages in a row")
+                turns.append(HistoryTurn(message))
                 self._position += 1
                 continue
-            self._require(exchanges, f"{type(message).__name__} before any user message")
-            self._add(exchanges[-1], self._response())
-        if exchanges and not unanswered_user:
-            self._require(exchanges[-1].responses, "the last user message is unanswered")
-        return exchanges
+            self._require(turns, f"{type(message).__name__} before any user message")
+            self._add(turns[-1], self._response())
+        if turns and not unanswered_user:
+            self._require(turns[-1].responses, "the last user message is unanswered")
+        return turns
 
     def _peek(self, ahead: int = 0) -> ChatMessage | None:
         position = self._position + ahead
         return self._messages[position] if position < len(self._messages) else None
 
-    def _response(self) -> Response:
-        response = Response()
+    def _response(self) -> HistoryResponse:
+        response = HistoryResponse()
         message = self._peek()
         ids: set[str | None] = set()
         if isinstance(message, AssistantMessage):
@@ -81,7 +88,7 @@ class _Reader:
         while isinstance(request := self._peek(), ToolCallRequest):
             if ids and request.response_id not in ids:
                 break
-            response.pairs.append((request, self._outcome_of(request)))
+            response.pairs.append(CallPair(request, self._outcome_of(request)))
             ids.add(request.response_id)
             self._position += 2
         self._require(response.message is not None or response.pairs, "an outcome without its call")
@@ -98,17 +105,17 @@ class _Reader:
             raise self._broken(f"{outcome!r} does not answer {request!r}")
         return outcome
 
-    def _add(self, exchange: Exchange, response: Response) -> None:
-        if exchange.responses:
-            self._require(exchange.responses[-1].pairs, "two answers in a row")
+    def _add(self, turn: HistoryTurn, response: HistoryResponse) -> None:
+        if turn.responses:
+            self._require(turn.responses[-1].pairs, "two answers in a row")
         message = response.message
         if message is not None and not response.pairs:
-            said = message.content or message.thinking or message.blocks or message.finish_reason
-            self._require(said, "an answer of nothing")
-        exchange.responses.append(response)
+            content = message.content or message.thinking or message.blocks or message.finish_reason
+            self._require(content, "an answer of nothing")
+        turn.responses.append(response)
 
-    def _require(self, held: object, text: str) -> None:
-        if not held:
+    def _require(self, condition: object, text: str) -> None:
+        if not condition:
             raise self._broken(text)
 
     def _broken(self, text: str) -> InvariantError:

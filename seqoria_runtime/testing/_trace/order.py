@@ -1,15 +1,14 @@
-"""The rules of the order of calls in one batch: who waits for whom, and who is skipped or refused."""
+"""The rules of order in one batch: which call waits for which, and which is skipped or refused."""
 
 from collections.abc import Iterable, Mapping
 
-from .invariant import InvariantError
-from .trace import Trace, TracedCall
+from .trace import InvariantError, Trace, TracedCall
 
 _PLANNED = {"skipped", "cyclic_dependency"}
 
 
 def check_order(trace: Trace) -> None:
-    """A call starts only when all requested calls of the names that it depends on are over."""
+    """A call starts only when all requested calls of the tools that it depends on are over."""
     for call in trace.calls:
         if not call.starts:
             continue
@@ -26,7 +25,7 @@ def _check_was_over(call: TracedCall, name: str, mate: TracedCall) -> None:
         raise InvariantError(
             f"{call} started at {start.time:g} s, but depends on {name!r}, and {mate} {when}"
         )
-    # Within one moment only the functions themselves tell the order: outcomes are told a little later.
+    # Within one moment only the functions show the order: outcomes are seen a little later.
     if mate.ends and mate.kind in {"result", "failed"} and mate.ends[0] > start:
         raise InvariantError(
             f"{call} started at {start.time:g} s before {mate}, which it depends on, had ended at that time"
@@ -34,9 +33,9 @@ def _check_was_over(call: TracedCall, name: str, mate: TracedCall) -> None:
 
 
 def check_skips(trace: Trace) -> None:
-    """A call is skipped exactly where all calls of a name that it depends on failed.
+    """A call is skipped exactly if all calls of a tool that it depends on failed.
 
-    Calls on or behind a cycle are refused as such, and no others are.
+    Calls on or behind a cycle, and only those, are refused as such.
     """
     for batch in trace.batches:
         if not batch.complete:
@@ -69,7 +68,7 @@ def _check_verdict(
 def cyclic_calls(
     calls: Iterable[TracedCall], waits: Mapping[int, Mapping[str, tuple[TracedCall, ...]]]
 ) -> frozenset[int]:
-    """The numbers of the calls that can never start, since they wait for themselves or such a call."""
+    """Return the numbers of the calls that can never start: they wait for themselves, or for such a call."""
     left = {call.number: call for call in calls}
     while True:
         free = [

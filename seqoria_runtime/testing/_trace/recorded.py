@@ -1,4 +1,4 @@
-"""Owns toolboxes whose calls are recorded, and the running of batches and turns that are."""
+"""Toolboxes that record their calls, and functions that run batches and turns of them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,15 +12,15 @@ from seqoria_runtime.toolbox import LocalToolbox
 from seqoria_runtime.toolbox._hidden.arguments import Arguments
 from seqoria_runtime.toolbox._tool import FunctionTool
 
-from .recorder import CALL, Call, RecordedFunction, Recorder, current_batch
+from .recorder import CALL, RecordedCall, RecordedFunction, Recorder, current_batch
 from .trace import Trace
 
 
 class RecordedToolbox(LocalToolbox):
     """The tools that `source` has now, with a record of what their calls do.
 
-    `faults` says which calls do something else than their function. Give it to a client in place
-    of `source`, run batches with `record_batch` or turns with `record_turn`, and ask `trace`.
+    `faults` says which calls do something other than call their function. Pass it to a client instead
+    of `source`, run batches with `record_batch` or turns with `record_turn`, and then call `trace`.
     """
 
     def __init__(self, source: LocalToolbox, *, faults: FaultPlan | None = None) -> None:
@@ -31,7 +31,7 @@ class RecordedToolbox(LocalToolbox):
         self._tools = {tool.name: self._recorded(tool) for tool in source.tools}
 
     def trace(self, client: AsyncAIClient) -> Trace:
-        """What was recorded so far, with the limits of the client that ran it."""
+        """Return what was recorded so far, with the limits of the client that ran it."""
         stats = client.stats()
         return self.recorder.trace(stats.max_concurrency, stats.tool_timeout)
 
@@ -44,15 +44,15 @@ class RecordedToolbox(LocalToolbox):
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _CallArguments:
     """Prepared arguments with the call that they belong to."""
 
-    call: Call
+    call: RecordedCall
     inner: Any
 
 
 class _RecordedArguments:
-    """A tool's arguments, checked as ever; the call that they are for goes with them."""
+    """A tool's arguments, checked as usual, with the call that they belong to."""
 
     def __init__(self, tool: FunctionTool, recorder: Recorder) -> None:
         self._tool = tool
@@ -66,16 +66,16 @@ class _RecordedArguments:
     def check(self, arguments: Mapping[str, Any], override: bool) -> Any:
         call = self._recorder.asked(self._tool, arguments)
         prepared = self._inner.check(arguments, override)
-        return _Prepared(call, prepared) if self.hidden else {**prepared, CALL: call}
+        return _CallArguments(call, prepared) if self.hidden else {**prepared, CALL: call}
 
     def missing(self, prepared: Any) -> tuple[HiddenParameter, ...]:
-        if not isinstance(prepared, _Prepared):
+        if not isinstance(prepared, _CallArguments):
             return ()
         self._recorder.entered(prepared.call)
         return self._inner.missing(prepared.inner)
 
     def complete(self, prepared: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        if not isinstance(prepared, _Prepared):
+        if not isinstance(prepared, _CallArguments):
             return dict(prepared)
         return {**self._inner.complete(prepared.inner, values), CALL: prepared.call}
 
@@ -87,13 +87,14 @@ async def record_batch(
     *,
     context: Mapping[str, Any] | None = None,
 ) -> list[tuple[ToolCallRequest, ToolCallOutcome]]:
-    """Run a batch with `run_call_stream`, and record it; give the outcomes in the order of completion.
+    """Run a batch with `run_call_stream` and record it; return the outcomes in the order of completion.
 
-    A cancelled caller finds every asynchronous call ended, and the batch in the trace as incomplete.
+    When a cancelled caller goes on, every asynchronous call has ended, and the trace has the batch as
+    incomplete.
     """
     requests = list(calls)
     seen: list[tuple[ToolCallRequest, ToolCallOutcome]] = []
-    number = tools.recorder.batch_began()
+    number = tools.recorder.batch_started()
     before = current_batch.set(number)
     complete = False
     try:
@@ -111,12 +112,13 @@ async def record_batch(
 async def record_turn(
     client: AsyncAIClient, tools: RecordedToolbox, query: str, *, history: list[Any], **options: Any
 ) -> list[Any]:
-    """Run a turn with `stream_chat` and its `options`, and record its calls; give all its events.
+    """Run a turn with `stream_chat` and its `options`, and record its calls; return all its events.
 
-    Raises what the turn raises. A round that was not completed is not in the trace as a batch.
+    Raises what the turn raises. When a cancelled caller goes on, every asynchronous call has ended. An
+    incomplete round is not in the trace as a batch.
     """
     events: list[Any] = []
-    turn_number = tools.recorder.batch_began()
+    turn_number = tools.recorder.batch_started()
     before = current_batch.set(turn_number)
     try:
         async with client.stream_chat(query, history=history, tool_events=True, **options) as turn:

@@ -1,6 +1,6 @@
-"""What is known of the calls of a test once they are over: frozen records, in the event loop's time.
+"""The record of a test's calls, in the event loop's time, and the error for a broken rule.
 
-Holds values only; `_recorder` makes them, `invariants` judges them.
+`recorder` makes the records, and `seqoria_runtime.testing.invariants` checks them.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,12 @@ from typing import NamedTuple
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest, ToolCallResult
 
 
+class InvariantError(AssertionError):
+    """The runtime, or a tool, broke a rule; the text says which call broke which rule when."""
+
+
 class Moment(NamedTuple):
-    """When something was seen: seconds of the loop's clock, and its place among all that was seen."""
+    """When something happened: seconds of the loop's clock, and its place among all that happened."""
 
     time: float
     place: int
@@ -22,11 +26,10 @@ class TracedCall:
     """One call: what it was, and when it did what.
 
     `number` is its place in the trace and `batch` the number of its batch. `asked` is when its
-    arguments were checked, `entered` when it had its slot (so far as its tool could tell), `starts`
-    and `ends` when its function began and really ended, `returned` the text that it gave, and
-    `raised` what it raised.
-    `settled` are its outcomes in the order in which they were told. `parent` is the number of the
-    call in which it was asked for, `saw` that of the call whose context variables its function saw.
+    arguments were checked, `entered` when it had its slot (as far as its tool can see), `starts` and
+    `ends` when its function started and really ended, `returned` the text that it returned, and
+    `raised` what it raised. `settled` has its outcomes in order. `parent` is the number of the call
+    that requested it, `saw` that of the call whose context variables its function saw.
     """
 
     number: int
@@ -48,7 +51,7 @@ class TracedCall:
 
     @property
     def outcome(self) -> ToolCallOutcome | None:
-        """The first outcome that was told, if any was."""
+        """The first outcome, if there is one."""
         return self.settled[0][1] if self.settled else None
 
     @property
@@ -66,7 +69,7 @@ class TracedCall:
 
     @property
     def over(self) -> Moment | None:
-        """When other calls could know that it was over: its outcome was told, or its function ended."""
+        """When other calls could see that it was over: its outcome was out, or its function had ended."""
         moments = [self.settled[0][0]] if self.settled else []
         moments += self.ends[:1] if self.kind not in {"timed_out", "cancelled"} else ()
         return min(moments, default=None)
@@ -78,7 +81,7 @@ class TracedCall:
 
 @dataclass(frozen=True, slots=True)
 class TracedBatch:
-    """A batch: when it began and ended, and whether all of it was waited for (`complete`)."""
+    """A batch: when it started and ended, and whether its caller waited for all of it (`complete`)."""
 
     number: int
     began: Moment
@@ -90,7 +93,7 @@ class TracedBatch:
 class Trace:
     """All calls of a recorded toolbox so far, and the limits they ran under.
 
-    `str()` of it tells the story, one line for each thing that happened.
+    `str()` of it lists what happened, one line for each event.
     """
 
     calls: tuple[TracedCall, ...]
@@ -99,15 +102,15 @@ class Trace:
     tool_timeout: float | None = None
 
     def of(self, batch: int | None) -> tuple[TracedCall, ...]:
-        """The calls of one batch."""
+        """Return the calls of one batch."""
         return tuple(call for call in self.calls if call.batch == batch)
 
     def timeout_of(self, call: TracedCall) -> float | None:
-        """The seconds that a call may take: its tool's own, or those of the client."""
+        """Return the seconds that a call may take, by its tool or else by the client."""
         return call.timeout if call.timeout is not None else self.tool_timeout
 
     def prerequisites(self, call: TracedCall) -> dict[str, tuple[TracedCall, ...]]:
-        """The requested calls of each name that a call depends on, in its own batch."""
+        """Return the calls that a call waits for, by the tools that it depends on, in its batch."""
         mates = self.of(call.batch)
         named = {name: tuple(mate for mate in mates if name in mate.names) for name in call.depends_on}
         return {name: calls for name, calls in named.items() if calls}

@@ -1,9 +1,9 @@
-"""State machines for Hypothesis whose rules are asynchronous and run in virtual time, on either backend.
+"""Hypothesis state machines with asynchronous rules, in virtual time on either backend.
 
 Needs hypothesis (extra `testing`).
 """
 
-from seqoria_runtime.testing.strategies import _needs_hypothesis  # noqa: F401
+from seqoria_runtime.testing.strategies import _needs_hypothesis  # noqa: F401 - raises before an import below fails
 
 from ._client_machine import ClientMachine
 from ._machine import AsyncRuleBasedStateMachine, initialize, invariant, rule

@@ -1,11 +1,10 @@
-"""Owns the random life of a client: turns begun, read, cut short, closed and dropped, tools blocked, time.
-
-Knows of the application only its toolbox, and how it makes a client.
-"""
+"""The random life of a client: turns that are read, cut short, closed and dropped; blocked tools; time."""
 
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 from anyio import move_on_after
@@ -14,6 +13,7 @@ from anyio.lowlevel import checkpoint
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle
 
+from seqoria_runtime._execution.streams.stream import HostedStream
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.mcp._config.server_config import require_sdk
 from seqoria_runtime.models import AssistantMessage, ToolCallRequest, ToolMessages, ToolOutcome
@@ -22,7 +22,7 @@ from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest
 from seqoria_runtime.testing._leaks import check_no_leaks, lost_slots
 from seqoria_runtime.testing._model.script import Reply, says
 from seqoria_runtime.testing._model.scripted_provider import ScriptedProvider
-from seqoria_runtime.testing._trace.invariant import InvariantError
+from seqoria_runtime.testing._trace.trace import InvariantError
 from seqoria_runtime.testing._virtual_time import wait_for_abandoned_threads
 from seqoria_runtime.testing.invariants import check_history
 from seqoria_runtime.testing.mcp import ScriptedMCPServer, ServerDeath
@@ -38,7 +38,6 @@ from seqoria_runtime.testing.tools import (
 )
 from seqoria_runtime.toolbox import LocalToolbox
 
-from ._conversation import Conversation
 from ._machine import initialize, invariant, rule
 from ._server_life import ServerLife
 
@@ -47,12 +46,31 @@ _ROUNDS = 50
 _WAITS = st.sampled_from([0.0, 0.5, 1.0, 1.5, 5.0])
 
 
-class ClientMachine(ServerLife):
-    """The life of one client and its conversations; subclass it to try it with your own toolbox.
+@dataclass(eq=False)
+class Conversation:
+    """A history, and its live turn if there is one."""
 
-    `toolbox`, `servers` and `make_client` say what is tried. After each rule no slot is lost, the
-    servers are those that were added, and a history without a live turn is one that a model accepts;
-    in the end nothing is left behind. `ClientMachine.on("trio").TestCase` is the test on trio.
+    name: str
+    history: list[Any] = field(default_factory=list)
+    turn: HostedStream[Any] | None = None
+    streams: bool = False
+    outcomes: int = 0
+    """How many outcomes of the live turn's round have come so far."""
+    started: bool = False
+    answered: bool = False
+    """Whether the live turn's last event has come, so that another turn may follow."""
+    closing: bool = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class ClientMachine(ServerLife):
+    """The life of one client and its conversations. Subclass it to use your own toolbox.
+
+    Override `toolbox`, `servers` and `make_client`. After each rule it checks that no slot is lost, that
+    the servers are those that were added, and that a model accepts each history without a live turn; at
+    the end, that nothing is left behind. `ClientMachine.on("trio").TestCase` is the test on trio.
     """
 
     conversations: Bundle[Conversation] = Bundle("conversations")
@@ -66,7 +84,7 @@ class ClientMachine(ServerLife):
         self._answered: list[tuple[list[ToolCallRequest], int]] = []
 
     def toolbox(self) -> LocalToolbox:
-        """The tools; asked once for each example."""
+        """Return the tools; called once for each example."""
         return ToolDag(
             ScriptedTool("quick", sleeps(0.5)),
             ScriptedTool("slow", sleeps(1)),
@@ -78,7 +96,7 @@ class ClientMachine(ServerLife):
         ).toolbox()
 
     def servers(self) -> Sequence[ScriptedMCPServer]:
-        """The servers that come and go; none where the SDK is not installed. Asked once for each example."""
+        """Return the servers that come and go; none without the SDK. Called once for each example."""
         try:
             require_sdk()
         except MissingExtraError:
@@ -91,7 +109,7 @@ class ClientMachine(ServerLife):
         return ScriptedMCPServer("new", remote.toolbox()), old
 
     def make_client(self, model: AsyncBaseProvider) -> AsyncAIClient:
-        """A client of `model` and `self.tools` that is not open yet."""
+        """Return a client of `model` and `self.tools` that is not open yet."""
         return AsyncAIClient([model], local_toolbox=self.tools, max_concurrency=2, tool_timeout=2.5)
 
     async def start(self) -> None:
@@ -105,7 +123,7 @@ class ClientMachine(ServerLife):
     async def stop(self) -> None:
         await self._stack.aclose()
         for conversation in self._known:
-            self._let_go(conversation)
+            self._drop(conversation)
         await anyio.sleep(_LONG)
         await wait_for_abandoned_threads()
         if self.failed:
@@ -118,17 +136,17 @@ class ClientMachine(ServerLife):
                 raise InvariantError(f"{len(batch)} calls were answered with {outcomes} outcomes")
 
     @initialize(target=conversations)
-    def begin_first_conversation(self) -> Conversation:
+    def start_first_conversation(self) -> Conversation:
         return self._new_conversation()
 
     @rule(target=conversations)
-    def begin_conversation(self) -> Conversation:
-        """A history of its own."""
+    def start_conversation(self) -> Conversation:
+        """Start a conversation with an empty history."""
         return self._new_conversation()
 
     @rule(conversation=conversations, data=st.data(), events=st.integers(1, 6))
     async def read(self, conversation: Conversation, data: st.DataObject, events: int) -> None:
-        """The consumer takes some events of its turn, however long they take; first it begins one."""
+        """The consumer takes some events of its turn, however long they take; it starts a turn if needed."""
         self._have_a_turn(conversation, data)
         for _ in range(events):
             with move_on_after(_LONG):
@@ -136,7 +154,7 @@ class ClientMachine(ServerLife):
 
     @rule(conversation=conversations, data=st.data(), seconds=_WAITS)
     async def cut_short(self, conversation: Conversation, data: st.DataObject, seconds: float) -> None:
-        """The consumer's wait for the next event is cancelled."""
+        """The consumer is cancelled while it waits for the next event."""
         self._have_a_turn(conversation, data)
         with move_on_after(seconds):
             while conversation.turn is not None:
@@ -144,12 +162,12 @@ class ClientMachine(ServerLife):
 
     @rule(conversation=conversations)
     async def ask_twice(self, conversation: Conversation) -> None:
-        """A second turn on the same history is refused while there is a live one."""
-        if conversation.turn is None or not conversation.begun or conversation.answered:
+        """A second turn on the same history is refused while one is live."""
+        if conversation.turn is None or not conversation.started or conversation.answered:
             return
         try:
             async with self.client.chat("too early", history=conversation.history):
-                raise InvariantError(f"{conversation} took a second turn beside its live one")
+                raise InvariantError(f"{conversation} took a second turn while one was live")
         except TurnInProgressError:
             pass
 
@@ -157,7 +175,7 @@ class ClientMachine(ServerLife):
     async def leave(self, conversation: Conversation, dropped: bool) -> None:
         """The consumer closes its turn, or forgets it."""
         if dropped:
-            self._let_go(conversation)
+            self._drop(conversation)
         elif conversation.turn is not None:
             await conversation.turn.aclose()
             conversation.turn = None
@@ -168,22 +186,22 @@ class ClientMachine(ServerLife):
 
     @rule(data=st.data(), stream=st.booleans())
     def run_batch(self, data: st.DataObject, stream: bool) -> None:
-        """A batch beside the turns."""
+        """A batch runs at the same time as the turns."""
         calls = data.draw(batches(self._callable, max_calls=4))
         self._background.start_soon(self._run_batch, calls, stream)
 
     @rule(data=st.data(), blocked=st.booleans())
     async def block_or_unblock(self, data: st.DataObject, blocked: bool) -> None:
-        """A tool goes or comes back; turns in flight keep what they began their round with."""
+        """A tool is blocked or unblocked; a live turn keeps the tools that its round started with."""
         name = data.draw(st.sampled_from(sorted(tool.name for tool in self._callable.tools)))
         await (self.client.block_tools if blocked else self.client.unblock_tools)([name])
 
     @rule()
     async def reopen(self) -> None:
-        """The client is closed under whatever runs, and opened again."""
+        """The client is closed while turns run, and opened again."""
         await self._open.aclose()
         for conversation in self._known:
-            if conversation.turn is not None and conversation.begun:
+            if conversation.turn is not None and conversation.started:
                 await self._take(conversation)
             conversation.turn = None
         if any(server.connections for server in self.mcp_servers):
@@ -197,7 +215,7 @@ class ClientMachine(ServerLife):
         for _ in range(_ROUNDS):
             if not lost_slots(self.client.stats()):
                 return
-            await checkpoint()  # a call that has its slot may have to wait for its task to begin
+            await checkpoint()  # a call that has its slot may have to wait for its task to start
         stats = self.client.stats()
         raise InvariantError(f"{lost_slots(stats)} slots are held by no call: {stats}")
 
@@ -223,14 +241,14 @@ class ClientMachine(ServerLife):
             if stream
             else self.client.chat(query, history=history)
         )
-        conversation.streams, conversation.told = stream, 0
-        conversation.begun = conversation.answered = conversation.closing = False
+        conversation.streams, conversation.outcomes = stream, 0
+        conversation.started = conversation.answered = conversation.closing = False
 
     async def _take(self, conversation: Conversation) -> None:
         turn = conversation.turn
         if turn is None:
             return
-        conversation.begun = True
+        conversation.started = True
         try:
             event = await anext(turn)
         except (StopAsyncIteration, LLMError, ClientClosedError):
@@ -238,26 +256,26 @@ class ClientMachine(ServerLife):
             return
         conversation.answered = isinstance(event, AssistantMessage)
         if isinstance(event, ToolOutcome):
-            conversation.told += 1
+            conversation.outcomes += 1
         if isinstance(event, ToolMessages):
             self._check_round(conversation, event)
         if isinstance(event, (ToolMessages, AssistantMessage)):
             added = event if isinstance(event, ToolMessages) else [event]
             if not all(any(one is message for message in conversation.history) for one in added):
-                raise InvariantError(f"{conversation} was told of {event!r} before it was in the history")
+                raise InvariantError(f"{conversation} got {event!r} before it was in the history")
 
     def _check_round(self, conversation: Conversation, messages: ToolMessages) -> None:
         calls = sum(isinstance(message, ToolCallRequest) for message in messages)
-        if conversation.streams and conversation.told != calls:
+        if conversation.streams and conversation.outcomes != calls:
             raise InvariantError(
-                f"{conversation} was told of {conversation.told} outcomes of a round of {calls} calls"
+                f"{conversation} got {conversation.outcomes} outcomes in a round of {calls} calls"
             )
-        conversation.told = 0
+        conversation.outcomes = 0
 
-    def _let_go(self, conversation: Conversation) -> None:
+    def _drop(self, conversation: Conversation) -> None:
         if conversation.turn is None:
             return
-        conversation.closing = conversation.begun
+        conversation.closing = conversation.started
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             conversation.turn = None
@@ -277,7 +295,7 @@ class ClientMachine(ServerLife):
 
 
 class _Joined(LocalToolbox):
-    """All tools that a model may call, wherever they are; of each name the last one."""
+    """All tools that a model may call, of all toolboxes; of each name the last one."""
 
     def __init__(self, toolboxes: Iterable[LocalToolbox]) -> None:
         super().__init__()

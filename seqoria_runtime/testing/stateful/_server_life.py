@@ -1,7 +1,4 @@
-"""Owns the random life of a client's MCP servers: added, removed, dead, down, and with other tools.
-
-Knows of the machine that it is a part of only the client.
-"""
+"""The random life of a client's MCP servers: added, removed, dead, down, and with other tools."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +8,7 @@ from hypothesis.stateful import precondition
 
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.mcp import MCPServerConfig
-from seqoria_runtime.testing._trace.invariant import InvariantError
+from seqoria_runtime.testing._trace.trace import InvariantError
 from seqoria_runtime.testing.mcp import ScriptedMCPServer
 from seqoria_runtime.toolbox import LocalToolbox
 
@@ -26,7 +23,7 @@ def _has_servers(machine: Any) -> bool:
 
 
 class ServerLife(AsyncRuleBasedStateMachine):
-    """The rules about servers of a machine that has a `client`."""
+    """The rules about the servers of a machine that has a `client`."""
 
     client: AsyncAIClient
 
@@ -38,22 +35,22 @@ class ServerLife(AsyncRuleBasedStateMachine):
         self._added: list[str] = []
 
     def servers(self) -> Sequence[ScriptedMCPServer]:
-        """The servers that come and go, each with a name of its own; asked once for each example."""
+        """Return the servers that come and go, with different names; called once for each example."""
         return ()
 
     def config_of(self, server: ScriptedMCPServer) -> MCPServerConfig:
-        """How the client is told of a server."""
+        """Return the client's configuration of a server."""
         return server.config()
 
-    @initialize(begin_with_one=st.booleans())
-    async def begin_with_a_server(self, begin_with_one: bool) -> None:
-        if self.mcp_servers and begin_with_one:
+    @initialize(start_with_one=st.booleans())
+    async def start_with_a_server(self, start_with_one: bool) -> None:
+        if self.mcp_servers and start_with_one:
             await self._add(0)
 
     @precondition(_has_servers)
     @rule(data=st.data())
     async def add_server(self, data: st.DataObject) -> None:
-        """A server is added, perhaps once more."""
+        """A server is added, perhaps again."""
         await self._add(self._place(data))
 
     async def _add(self, place: int) -> None:
@@ -67,7 +64,7 @@ class ServerLife(AsyncRuleBasedStateMachine):
     @precondition(_has_servers)
     @rule(data=st.data())
     async def remove_server(self, data: st.DataObject) -> None:
-        """A server is removed; its session is closed then."""
+        """A server is removed, and its session is closed."""
         place = self._place(data)
         server = self.mcp_servers[place]
         removed = await self.client.remove_mcp_server(self._configs[place])
@@ -81,7 +78,7 @@ class ServerLife(AsyncRuleBasedStateMachine):
     @precondition(_has_servers)
     @rule(data=st.data(), change=st.sampled_from(_CHANGES))
     async def change_server(self, data: st.DataObject, change: str) -> None:
-        """A server dies, lets nobody in any more, or does so again, is slow, or has no tools, or has some."""
+        """A server dies, refuses connections, is slow, offers no tools, or is back to normal."""
         place = self._place(data)
         server = self.mcp_servers[place]
         server.down = change == "down"
@@ -98,11 +95,11 @@ class ServerLife(AsyncRuleBasedStateMachine):
     @invariant()
     def the_client_knows_its_servers(self) -> None:
         listed = [config.name for config in self.client.list_mcp_servers()]
-        told = [(status.name, status.state) for status in self.client.mcp_status()]
-        if listed != self._added or [name for name, _ in told] != listed:
-            raise InvariantError(f"of the servers {self._added} the client lists {listed} and tells {told}")
-        if not {state for _, state in told} <= _STATES:
-            raise InvariantError(f"an open client's server is in no such state: {told}")
+        known = [(status.name, status.state) for status in self.client.mcp_status()]
+        if listed != self._added or [name for name, _ in known] != listed:
+            raise InvariantError(f"of the servers {self._added} the client lists {listed} and knows {known}")
+        if not {state for _, state in known} <= _STATES:
+            raise InvariantError(f"an open client's server cannot be in such a state: {known}")
 
     def _place(self, data: st.DataObject) -> int:
         return data.draw(st.integers(0, len(self.mcp_servers) - 1))

@@ -1,9 +1,9 @@
-"""Hypothesis strategies for what a runtime of tools meets: graphs, batches, faults, histories, models.
+"""Hypothesis strategies for tool graphs, batches of calls, faults, histories and models' scripts.
 
-Needs hypothesis (extra `testing`). What fails is printed as a program that can be pasted.
+Needs hypothesis (extra `testing`). Failing examples print as Python that can be pasted.
 """
 
-from . import _needs_hypothesis  # noqa: F401
+from . import _needs_hypothesis  # noqa: F401 - it raises before an import below fails
 from ._arguments import json_values
 from ._batches import INVALID, Invalid, batches, tool_arguments
 from ._dags import behaviours, fault_plans, tool_dags, toolboxes

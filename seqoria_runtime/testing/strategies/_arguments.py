@@ -1,7 +1,4 @@
-"""Owns the way from a JSON schema, as pydantic writes them, to a strategy for values that it allows.
-
-Knows nothing of tools. Keywords that it does not know narrow nothing down.
-"""
+"""Makes a strategy from a JSON schema as pydantic writes it. Ignores keywords that it does not know."""
 
 import json
 import math
@@ -44,14 +41,14 @@ _FORMATS: Mapping[str, Values] = {
 def json_values(schema: Mapping[str, Any] | bool = True) -> Values:
     """Values that a JSON schema allows, such as the arguments of a tool by its `inputSchema`.
 
-    Understands what pydantic writes: types, enumerations, bounds, patterns, the usual formats,
-    references (recursive ones too), unions, tuples and objects.
+    Understands what pydantic writes: types, enumerations, bounds, patterns, common formats, references
+    (even recursive ones), unions, tuples and objects.
     """
     definitions = {} if isinstance(schema, bool) else schema.get("$defs", {})
-    return _Reader(definitions).values(schema)
+    return _SchemaReader(definitions).values(schema)
 
 
-class _Reader:
+class _SchemaReader:
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
         self._referred: dict[str, Values] = {}

@@ -1,4 +1,4 @@
-"""Strategies for the calls that a model makes of an application's own tools, right and wrong."""
+"""Strategies for calls of an application's tools, valid and invalid."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -22,11 +22,11 @@ _ODD_VALUES: Final[tuple[Any, ...]] = ({}, [], "odd", None, 0.5, True, -1)
 
 
 def tool_arguments(tool: Tool, invalid: Invalid | None = None) -> st.SearchStrategy[dict[str, Any]]:
-    """Arguments for one tool, from its schema: such as it accepts, or invalid in a named way.
+    """Arguments for one tool, from its schema: valid ones, or invalid in a named way.
 
-    Ways that lie outside of the arguments ("not an object", "cut off", "unknown tool") leave them
-    valid. Raises `ValueError` for a way that this tool has not: a tool without parameters can miss
-    none.
+    Ways that do not concern the arguments ("not an object", "cut off", "unknown tool") leave them
+    valid. Raises `ValueError` for a way that is impossible for this tool, such as a missing argument
+    for a tool without parameters.
     """
     valid = json_values(tool.parameters).filter(lambda arguments: accepts(tool, arguments))
     if invalid is None or invalid not in _SPOILERS:
@@ -44,14 +44,14 @@ def calls_of(
 
 
 def can_be(tool: Tool, invalid: Invalid) -> bool:
-    """Whether calls of a tool can be invalid in this way."""
+    """Return whether calls of a tool can be invalid in this way."""
     if invalid == "missing argument":
         return bool(tool.parameters.get("required"))
     return invalid != "wrong type" or bool(tool.parameters.get("properties"))
 
 
 def accepts(tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    """Whether a tool takes these arguments from a model."""
+    """Return whether a tool accepts these arguments from a model."""
     try:
         tool.validate(arguments)
     except ToolFailure:
@@ -98,11 +98,11 @@ def batches(
     invalid: Invalid | Collection[Invalid] = (),
     repeat_ids: bool = False,
 ) -> st.SearchStrategy[list[ToolCallRequest]]:
-    """Calls for an application's own toolbox, with arguments from its schemas.
+    """Batches of calls for an application's own toolbox, with arguments from its schemas.
 
-    They are valid, but for one in each batch where `invalid` names one or more ways to be so (of
-    those that its tools have). Call ids are different in one batch, unless `repeat_ids`. Hidden
-    parameters are no arguments: they come from the context or the registry, as ever.
+    They are valid, except for one call in each batch if `invalid` names one or more ways that its tools
+    allow. Call ids differ within a batch, unless `repeat_ids`. Hidden parameters are not arguments: they
+    come from the context or the registry, as usual.
     """
     tools = toolbox.tools
     if not tools:
@@ -139,7 +139,7 @@ def _ways(invalid: Invalid | Collection[Invalid]) -> list[Invalid]:
 
 
 class _Calls:
-    """All calls of one tool that are valid, or invalid in one way."""
+    """Makes calls of one tool that are valid, or invalid in one way."""
 
     def __init__(self, tool: Tool, invalid: Invalid | None) -> None:
         self._name = tool.name if invalid != "unknown tool" else f"not_{tool.name}"[:64]

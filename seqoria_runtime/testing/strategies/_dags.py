@@ -1,4 +1,4 @@
-"""Strategies for graphs of scripted tools, for toolboxes made of them, and for plans of faults."""
+"""Strategies for graphs of scripted tools, for their toolboxes, and for plans of faults."""
 
 from collections.abc import Iterable
 
@@ -25,8 +25,8 @@ def behaviours(
 ) -> st.SearchStrategy[Behaviour]:
     """What a scripted tool may do: sleep, fail, both, ignore its cancellation, block a thread, hang.
 
-    All times are multiples of half a second, up to `max_seconds`. `threads` and `hanging` take the
-    behaviours in or out that need a worker thread, and those that need a timeout to end.
+    All times are multiples of half a second, up to `max_seconds`. `threads` includes the behaviours
+    that need a worker thread, and `hanging` those that need a timeout to end.
     """
     seconds = st.integers(0, int(max_seconds * 2)).map(lambda halves: halves / 2)
     sleeping = st.builds(sleeps, seconds)
@@ -52,9 +52,9 @@ def tool_dags(
 ) -> ToolDag:
     """Graphs of scripted tools of any shape: chains, diamonds, forests, stars.
 
-    They shrink to few tools with few dependencies and short times. `behaviour` is what the tools
-    do, by default anything; with `timeouts` some have one of their own; `cycles` allows tools to
-    depend on themselves, on each other and on tools that are not there.
+    They shrink to few tools with few dependencies and short times. `behaviour` is what the tools do, by
+    default anything. `timeouts` gives some tools a timeout. `cycles` allows tools to depend on
+    themselves, on each other, and on tools that do not exist.
     """
     if not 0 < min_tools <= max_tools <= len(_NAMES):
         raise ValueError(
@@ -99,7 +99,7 @@ def fault_plans(
 ) -> st.SearchStrategy[FaultPlan]:
     """Plans of at most `max_faults` faults among the first `max_number` calls of each tool.
 
-    For a toolbox, or the names of tools that are all asynchronous. `behaviour` is what goes wrong.
+    `toolbox` may also be the names of asynchronous tools. `behaviour` is what goes wrong.
     """
     names = [tool.name for tool in toolbox.tools] if isinstance(toolbox, LocalToolbox) else list(toolbox)
     wrong = _faults() if behaviour is None else behaviour

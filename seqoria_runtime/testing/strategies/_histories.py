@@ -27,10 +27,10 @@ def histories(
     max_calls: int = 3,
     stored: bool | None = None,
 ) -> list[Any]:
-    """Histories of whole exchanges: questions, rounds of calls with their outcomes, answers.
+    """Histories of complete turns: questions, rounds of calls with their outcomes, and answers.
 
-    Messages are models, dictionaries as an application stores them, or both: `stored` says which,
-    `None` mixes them. `check_history` accepts each.
+    Messages are dictionaries, as an application stores them, if `stored`, models if not, and mixed by
+    default. `check_history` accepts each history.
     """
     messages: list[ChatMessage] = []
     if draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""Says in words what is missing where hypothesis is not installed."""
+"""Raises an error that names the extra if hypothesis is not installed."""
 
 from importlib.util import find_spec
 

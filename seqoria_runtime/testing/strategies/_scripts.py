@@ -1,4 +1,4 @@
-"""Strategies for what a scripted model answers: rounds of calls, and then a text, or a failure."""
+"""Strategies for scripted models: rounds of calls, and then a text or a failure."""
 
 from typing import Any
 
@@ -13,11 +13,7 @@ from ._batches import Invalid, batches
 
 _SECONDS = st.sampled_from([0.0, 0.5, 1.0])
 _ANSWERS = st.builds(
-    says,
-    st.sampled_from(["done", "all is well"]),
-    chunks=st.integers(1, 3),
-    delay=_SECONDS,
-    every=_SECONDS,
+    says, st.sampled_from(["done", "all is well"]), chunks=st.integers(1, 3), delay=_SECONDS, every=_SECONDS
 )
 
 
@@ -31,8 +27,8 @@ def provider_scripts(
 ) -> st.SearchStrategy[list[Reply]]:
     """Scripts for a `ScriptedProvider`: at most `max_rounds` batches for `toolbox`, then an answer.
 
-    With `invalid`, a batch has a call that is so in one of these ways. With `failing`, the last
-    reply may be a failure, before or after its first output.
+    With `invalid`, each batch has one call that is invalid in one of these ways. With `failing`, the
+    last reply may be a failure, before or after its first output.
     """
     requested = batches(toolbox, max_calls=max_calls, invalid=invalid)
     return _scripts(st.lists(_round(requested), max_size=max_rounds), failing)

@@ -1,4 +1,4 @@
-"""Parts of turns with one thing wrong each."""
+"""Parts of turns with one fault each."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from seqoria_runtime.models.errors import LLMError
 def paired_without_cancelled(
     calls: Sequence[ToolCallRequest], outcomes: Sequence[ToolCallOutcome]
 ) -> ToolMessages:
-    """A cancelled call is written down, and its answer is not."""
+    """Writes a cancelled call into the history without its outcome."""
     messages: list[ToolMessage] = []
     for call, outcome in zip(calls, outcomes, strict=True):
         cancelled = isinstance(outcome, ToolCallError) and outcome.kind == "cancelled"
@@ -28,11 +28,11 @@ def paired_without_cancelled(
 
 
 def keep_user_message(history: list[Any], message: UserMessage) -> None:
-    """A turn that added nothing leaves its question all the same."""
+    """Leaves the question of a turn that added nothing."""
 
 
 def all_cancelled(batch: Batch) -> list[ToolCallOutcome]:
-    """What a batch that was interrupted had finished is told as cancelled too."""
+    """Reports the finished calls of an interrupted batch as cancelled."""
     if not batch.unsettled:
         return [outcome for outcome in batch._outcomes if outcome is not None]
     return [texts.cancelled_while_running(request) for request in batch._calls]

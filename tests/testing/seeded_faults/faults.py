@@ -1,4 +1,4 @@
-"""The list of the seeded faults, and how one is put into the runtime for the length of a test."""
+"""The list of the seeded faults, and the way to put one into the runtime for a test."""
 
 import pkgutil
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.testing.zoo import batches, calls, shared, turns
+from tests.testing.seeded_faults import batches, calls, shared, turns
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A component that takes the place of another one, in the modules that use it.
+    """A component that replaces another one in the modules that use it.
 
-    `probe` is the property that finds it, within `examples` examples; `words` are in what it says.
+    `probe` is the property that finds it within `examples` examples; `words` are in its error.
     """
 
     name: str
@@ -36,7 +36,7 @@ PLANNER = "_execution.batches.batch.Planner"
 FAULTS = [
     Fault("a barrier between layers", {BATCH: batches.LayeredBatch}, "graphs", "could have started"),
     Fault("a lost outcome", {BATCH: batches.ForgetfulBatch}, "batches", "has no outcome"),
-    Fault("an outcome told twice", {BATCH: batches.TalkativeBatch}, "batches", "answered a second time"),
+    Fault("an outcome published twice", {BATCH: batches.TalkativeBatch}, "batches", "answered a second time"),
     Fault("calls deduplicated by id", {BATCH: batches.DedupingBatch}, "batches", "never"),
     Fault("outcomes in the order of the calls", {BATCH: batches.OrderedBatch}, "graphs", "was over at"),
     Fault(

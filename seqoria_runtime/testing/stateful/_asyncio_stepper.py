@@ -1,47 +1,41 @@
-"""Owns an asyncio event loop that runs only while its main task has a job."""
+"""An asyncio event loop that runs only while its main task has a job."""
 
 import asyncio
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
 
-from ._main_task import Job, MainTask
+from ._stepper import LoopStepper
 
 
-class AsyncioPump:
-    """The asyncio form of a `Pump`."""
+class AsyncioStepper(LoopStepper):
+    """A stepper on asyncio."""
 
     def __init__(self, loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+        super().__init__()
         self._runner = asyncio.Runner(loop_factory=loop_factory)
         self._loop = self._runner.get_loop()
         self._waiting = self._loop.create_future()
-        self._main = MainTask()
         with _known_to_anyio():
-            self._task = self._loop.create_task(self._main.serve(self._stand_still), name="main")
-        self._turn()
-
-    def run(self, job: Job) -> Any:
-        self._main.give(job)
-        self._turn()
-        return self._main.take()
+            self._task = self._loop.create_task(self._main.serve(self._main_waits), name="main")
+        self._step()
 
     def close(self) -> None:
         try:
             if self._main.waits:
-                self._main.give(None)
+                self._main.start(None)
                 with _known_to_anyio():
                     self._loop.run_until_complete(self._task)
         finally:
             with _known_to_anyio():
                 self._runner.close()
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         self._waiting = self._loop.create_future()
         with _known_to_anyio():
             self._loop.run_until_complete(self._waiting)
 
-    def _stand_still(self) -> None:
+    def _main_waits(self) -> None:
         self._waiting.set_result(None)
 
 

@@ -1,4 +1,4 @@
-"""The properties that the kit holds a runtime against; each is one scenario with what Hypothesis chose."""
+"""The properties that the kit checks a runtime against; each is a scenario with Hypothesis's choices."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ HALVES = st.integers(0, 12).map(lambda halves: halves / 2)
 
 @dataclass(frozen=True)
 class Workload:
-    """Batches of one graph's tools that start at some times and share a client."""
+    """Batches of one graph's tools that start at various times and share a client."""
 
     dag: ToolDag
     starts: list[float]
@@ -102,7 +102,7 @@ GRAPHS = st.builds(
 
 
 def batches(backend: Backend, load: Workload) -> None:
-    """Whatever the batches, and the order of tasks, the trace of their calls breaks no rule."""
+    """For any batches and any order of tasks, the trace of the calls breaks no rule."""
 
     async def main() -> None:
         tools = RecordedToolbox(load.dag.toolbox(), faults=load.faults)
@@ -119,7 +119,7 @@ def batches(backend: Backend, load: Workload) -> None:
 
 
 def cancelled_batches(backend: Backend, load: Workload, cancel_at: float) -> None:
-    """A batch that is cancelled leaves nothing running, and all slots free once its threads have ended."""
+    """A cancelled batch leaves nothing running, and all slots free once its threads have ended."""
 
     async def main() -> None:
         tools = RecordedToolbox(load.dag.toolbox())
@@ -136,7 +136,7 @@ def cancelled_batches(backend: Backend, load: Workload, cancel_at: float) -> Non
 
 
 def nested_calls(backend: Backend, limit: int, depth: int) -> None:
-    """Tools that use the client come through, at any limit."""
+    """Tools that use the client finish, at any limit."""
 
     async def main() -> None:
         box = LocalToolbox()
@@ -160,7 +160,7 @@ def nested_calls(backend: Backend, limit: int, depth: int) -> None:
 
 
 def failing_consumers(backend: Backend, load: Workload, after: int) -> None:
-    """An error of the consumer's own leaves the stream as itself."""
+    """A consumer's own error passes through the stream unchanged."""
 
     async def main() -> None:
         async with load.client(load.dag.toolbox()) as client:
@@ -187,7 +187,7 @@ TURN_TOOLS = ToolDag(
 
 
 def cancelled_turns(backend: Backend, script: list[Reply], cancel_at: float) -> None:
-    """A turn that is cancelled leaves a history that every provider takes, with all that was done in it."""
+    """A cancelled turn leaves a history that every provider accepts, with everything that was done."""
 
     async def main() -> None:
         history: list[Any] = []
@@ -201,16 +201,16 @@ def cancelled_turns(backend: Backend, script: list[Reply], cancel_at: float) -> 
         check_history(history)
         trace = tools.trace(client)
         check_trace(trace)
-        told = [message.result for message in history if isinstance(message, ToolCallResult)]
+        results = [message.result for message in history if isinstance(message, ToolCallResult)]
         for done in trace.calls:
-            if done.returned is not None and done.returned not in told:
+            if done.returned is not None and done.returned not in results:
                 raise InvariantError(f"what {done} returned is lost: it is not in the history")
 
     run_virtual(main, backend=backend)
 
 
 def failing_models(backend: Backend, after: int, rounds: int) -> None:
-    """No second model is asked what a first one had begun to answer."""
+    """No second model gets a request that a first one has started to answer."""
 
     async def main() -> None:
         failing = says("a long answer", chunks=4, every=1).fails(LLMError("down"), after=after)
@@ -246,7 +246,7 @@ PROBES: Mapping[str, tuple[Callable[..., None], Mapping[str, st.SearchStrategy[A
 
 
 def hunt(probe: str, examples: int, *, shrink: bool = False) -> BaseException | None:
-    """Try a probe on so many examples; give what it found."""
+    """Try a probe on so many examples; return what it found."""
     check, choices = PROBES[probe]
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
     search = settings(

@@ -1,4 +1,4 @@
-"""Owns a trio run that goes on only while its main task has a job: a guest of whoever asks."""
+"""A trio run, in guest mode, that goes on only while its main task has a job."""
 
 import queue
 from collections.abc import Callable, Mapping
@@ -6,15 +6,15 @@ from typing import Any
 
 import trio
 
-from ._main_task import Job, MainTask
+from ._stepper import LoopStepper
 
 
-class TrioPump:
-    """The trio form of a `Pump`. `options` are those of `trio.run`."""
+class TrioStepper(LoopStepper):
+    """A stepper on trio. `options` are those of `trio.run`."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
+        super().__init__()
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._main = MainTask()
         self._ended = False
         trio.lowlevel.start_guest_run(
             self._main.serve,
@@ -23,20 +23,15 @@ class TrioPump:
             host_uses_signal_set_wakeup_fd=True,
             **options,
         )
-        self._turn()
-
-    def run(self, job: Job) -> Any:
-        self._main.give(job)
-        self._turn()
-        return self._main.take()
+        self._step()
 
     def close(self) -> None:
         if self._main.waits:
-            self._main.give(None)
+            self._main.start(None)
         while not self._ended:
             self._calls.get()()
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         while not self._main.waits and not self._ended:
             self._calls.get()()
 

@@ -1,4 +1,4 @@
-"""Slots, and parts of streams, with one thing wrong each."""
+"""Slots and parts of streams with one fault each."""
 
 import math
 from collections.abc import AsyncGenerator, Callable
@@ -12,7 +12,7 @@ from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest
 
 
 class OneMoreSlots(Slots):
-    """Has one slot more than it says."""
+    """Has one slot more than it reports."""
 
     def __init__(self, total: int, now: Callable[[], float]) -> None:
         super().__init__(total, now)
@@ -20,7 +20,7 @@ class OneMoreSlots(Slots):
 
 
 class ForgettingSlots(Slots):
-    """Takes a slot back at a timeout, though the call's thread still runs."""
+    """Frees a slot at a timeout although the call's thread still runs."""
 
     def end(self, lease: CallLease, *, abandoned: bool = False) -> bool:
         return super().end(lease)
@@ -30,14 +30,14 @@ class ForgettingSlots(Slots):
 
 
 class UnfairSlots(Slots):
-    """Lets a batch keep its slots for as long as it has a use for them."""
+    """Lets a batch keep its slots as long as it can use them."""
 
     def alone(self, lane: Lane) -> bool:
         return True
 
 
 class LeakingSlots(Slots):
-    """Loses the slots that are given back in a cancelled task."""
+    """Loses the slots that are released in a cancelled task."""
 
     def release(self, slot: Slot) -> None:
         if anyio.current_effective_deadline() != -math.inf:
@@ -45,17 +45,17 @@ class LeakingSlots(Slots):
 
 
 def lends_nothing(lease: CallLease | None, slots: Any) -> None:
-    """A nested batch has to find slots of its own."""
+    """Lends no slot to a nested batch."""
 
 
 async def close_without_waiting(work: HostedWork[Any]) -> None:
-    """Cancels a stream's work and goes on at once."""
+    """Cancels a stream's work and does not wait for its end."""
     work.cancel("closed by its consumer")
     work._settle()
 
 
 def yielding_call_stream(session: Any, calls: Any, context: Any) -> Any:
-    """A batch as an asynchronous generator with its task group inside."""
+    """A batch as an asynchronous generator with a task group inside."""
     return _Entered(_yield_outcomes(session, calls, context))
 
 
@@ -75,7 +75,7 @@ async def _yield_outcomes(
 
 
 class _Entered:
-    """The generator, as something for `async with`."""
+    """The generator as an asynchronous context manager."""
 
     def __init__(self, generator: AsyncGenerator[Any, None]) -> None:
         self._generator = generator

@@ -1,10 +1,10 @@
-"""The kit finds every seeded fault within its budget, and nothing where nothing is wrong."""
+"""The kit finds every seeded fault within its budget, and none in the real runtime."""
 
 import pytest
 from hypothesis import settings
 
-from tests.testing.zoo.faults import FAULTS, Fault
-from tests.testing.zoo.probes import PROBES, hunt
+from tests.testing.seeded_faults.faults import FAULTS, Fault
+from tests.testing.seeded_faults.probes import PROBES, hunt
 
 
 @pytest.mark.clause("C120")

@@ -1,4 +1,4 @@
-"""Batches and planners with one thing wrong each."""
+"""Batches and planners with one fault each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ class LayeredBatch(Batch):
 
 
 class ForgetfulBatch(Batch):
-    """Tells nobody of skipped calls."""
+    """Publishes no outcomes of skipped calls."""
 
     def _publish(self, call: int, outcome: ToolCallOutcome) -> None:
         if isinstance(outcome, ToolCallError) and outcome.kind == "skipped":
@@ -42,7 +42,7 @@ class ForgetfulBatch(Batch):
 
 
 class TalkativeBatch(Batch):
-    """Tells again of the first call when the last one has settled."""
+    """Publishes the first call's outcome again when the last call has settled."""
 
     def _publish(self, call: int, outcome: ToolCallOutcome) -> None:
         super()._publish(call, outcome)
@@ -64,7 +64,7 @@ class DedupingBatch(Batch):
 
 
 class OrderedBatch(Batch):
-    """Tells of outcomes in the order of the calls."""
+    """Publishes outcomes in the order of the calls."""
 
     _told = 0
 
@@ -81,7 +81,7 @@ class OrderedBatch(Batch):
 
 
 class HopefulPlanner(Planner):
-    """Takes every call for a success."""
+    """Treats every call as a success."""
 
     def settle(self, call: int, *, ok: bool) -> Sequence[SkippedCall]:
         return super().settle(call, ok=True)
@@ -98,7 +98,7 @@ class EagerPlanner(Planner):
 
 
 class PoisonedPlanner(Planner):
-    """Refuses the whole batch where there is a cycle in it."""
+    """Refuses the whole batch if there is a cycle in it."""
 
     def __init__(self, calls: Any) -> None:
         super().__init__(calls)
@@ -109,7 +109,7 @@ class PoisonedPlanner(Planner):
 
 
 class ForgettingScheduler(Scheduler):
-    """Forgets the news that came while it was about to wait for some."""
+    """Loses a notification that comes just before it starts to wait."""
 
     async def _wait_for_news(self) -> None:
         await checkpoint()

@@ -1,7 +1,4 @@
-"""Owns what an MCP server of the kit does when one of its tools is called: a function, or a fault.
-
-Knows nothing of messages; what comes of a call is the result of the protocol as JSON.
-"""
+"""What a scripted MCP server does when one of its tools is called: a function, or a fault."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,24 +10,25 @@ from typing import Any
 
 from seqoria_runtime._base.tools import ToolFailure
 from seqoria_runtime._execution.calls.threads import run_in_thread
-from seqoria_runtime.testing._tools.dag import FaultPlan
 from seqoria_runtime.toolbox import LocalToolbox
 from seqoria_runtime.toolbox._tool import FunctionTool
+
+from ._tools.dag import FaultPlan
 
 INVALID_PARAMS = -32602
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 reporter: ContextVar[Report | None] = ContextVar("mcp_progress_reporter", default=None)
-"""Where the call that this code runs for tells of its progress, if its client wants to hear of it."""
+"""Sends the progress of the call that this code runs for, if its client asks for progress."""
 
 
 class ServerDeath(Exception):
-    """Raised in a tool of a `ScriptedMCPServer`: all its connections end, and it says nothing."""
+    """Raise it in a tool of a `ScriptedMCPServer` to end all its connections without an answer."""
 
 
 class MCPRefusal(Exception):
-    """Raised in a tool of a `ScriptedMCPServer`: the answer is an error of the protocol, not a result."""
+    """Raise it in a tool of a `ScriptedMCPServer` to answer with a protocol error instead of a result."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -39,26 +37,26 @@ class MCPRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RawResult:
-    """Returned by a tool of a `ScriptedMCPServer`: a result as the protocol has it.
+    """Return it from a tool of a `ScriptedMCPServer` to answer with exactly this result.
 
-    `RawResult({"content": [], "structuredContent": {"n": 1}})` is one with structured content only.
+    `RawResult({"content": [], "structuredContent": {"n": 1}})` has only structured content.
     """
 
     value: Mapping[str, Any]
 
 
 async def report_progress(done: float, total: float | None = None, message: str | None = None) -> None:
-    """Tell how far the call is that runs this, in an asynchronous tool of a `ScriptedMCPServer`.
+    """Send the progress of a call, from an asynchronous tool of a `ScriptedMCPServer`.
 
-    Does nothing where its client does not ask for progress.
+    Does nothing if the client does not ask for progress. A cancelled caller may or may not have sent it.
     """
-    tell = reporter.get()
-    if tell is not None:
-        await tell(done, total, message)
+    report = reporter.get()
+    if report is not None:
+        await report(done, total, message)
 
 
 class ServedTools:
-    """The tools of a toolbox as a server has them, with the faults that a plan puts in their place."""
+    """The tools of a toolbox as a server offers them, with the faults of a plan."""
 
     def __init__(self, toolbox: LocalToolbox, faults: FaultPlan) -> None:
         self.use(toolbox)
@@ -66,10 +64,10 @@ class ServedTools:
         if unknown:
             raise ValueError(f"the fault plan names a tool {min(unknown)!r} that the toolbox does not have")
         self._faults = faults
-        self._begun: Counter[str] = Counter()
+        self._started: Counter[str] = Counter()
 
     def use(self, toolbox: LocalToolbox) -> None:
-        """Have the tools of another toolbox; raises `ValueError` for one that no server could have."""
+        """Offer the tools of another toolbox; raises `ValueError` for one that no server can offer."""
         if not isinstance(toolbox, LocalToolbox):
             raise TypeError(f"a server offers the tools of a LocalToolbox, not of {toolbox!r}")
         for tool in toolbox.tools:
@@ -84,13 +82,13 @@ class ServedTools:
         return [_definition(tool) for tool in self._tools.values()]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a call; raises `MCPRefusal` and `ServerDeath`."""
+        """Return the result of a call as JSON; raises `MCPRefusal` and `ServerDeath`."""
         tool = self._tools.get(name)
         if tool is None:
             raise MCPRefusal(INVALID_PARAMS, f"there is no tool {name!r}")
-        self._begun[name] += 1
+        self._started[name] += 1
         try:
-            value = await self._value(tool, arguments, self._begun[name])
+            value = await self._value(tool, arguments, self._started[name])
             if isinstance(value, RawResult):
                 return dict(value.value)
             return _result(value if isinstance(value, str) else tool.render(value))
@@ -98,7 +96,7 @@ class ServedTools:
             raise
         except ToolFailure as failure:
             return _result(str(failure), is_error=True)
-        except Exception as exc:  # noqa: BLE001 - a server tells of any failure of a tool in its result
+        except Exception as exc:  # noqa: BLE001 - a server answers with any failure of a tool
             return _result(f"{type(exc).__name__}: {exc}", is_error=True)
 
     async def _value(self, tool: FunctionTool, arguments: Mapping[str, Any], number: int) -> Any:

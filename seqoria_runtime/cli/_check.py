@@ -1,4 +1,4 @@
-"""Owns the arguments of `seqoria-runtime check`, and how its report is written."""
+"""The subcommand `check`: property tests of an application's own toolbox."""
 
 import json
 from argparse import ArgumentParser, Namespace
@@ -7,13 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seqoria_runtime.cli._command import (
+from ._command import (
     FAILURE,
     SUCCESS,
-    Command,
     CommandError,
+    Subcommand,
     add_context_argument,
     has_trio,
+    load_toolbox,
     positive,
     require_backend,
     write_report,
@@ -26,15 +27,9 @@ if TYPE_CHECKING:
 def _add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("toolbox", metavar="MODULE:NAME", help="the LocalToolbox to check, such as my_app.tools:tools")
-    add(
-        "--examples",
-        type=positive,
-        default=50,
-        metavar="N",
-        help="examples of each property (default: 50)",
-    )
-    add("--seed", type=int, metavar="N", help="make the same examples again (default: drawn, and told)")
-    add("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
+    add("--examples", type=positive, default=50, metavar="N", help="examples of each property (default: 50)")
+    add("--seed", type=int, metavar="N", help="the seed of the examples (default: drawn, and reported)")
+    add("--json", type=Path, metavar="FILE", help="also write the report as JSON")
     add(
         "--backend",
         choices=["asyncio", "trio", "both"],
@@ -47,16 +42,16 @@ def _add_arguments(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="EXCEPTION",
-        help="a class of exceptions that tools raise on purpose; may be given several times",
+        help="a class of exceptions that tools raise on purpose; may be repeated",
     )
 
 
 def _run(arguments: Namespace) -> int:
     if find_spec("hypothesis") is None:
         raise CommandError("hypothesis is not installed: pip install 'seqoria-runtime[testing]'")
-    from seqoria_runtime.cli._text import make_console, printable
-    from seqoria_runtime.cli._toolbox import load_toolbox
     from seqoria_runtime.testing.toolbox_check import check_toolbox
+
+    from ._text import make_console, printable
 
     toolbox = load_toolbox(arguments.toolbox, argument="MODULE:NAME")
     if not toolbox.tools:
@@ -82,7 +77,7 @@ def _backends(chosen: str) -> "Sequence[Backend]":
     return ("asyncio", "trio") if chosen == "both" and has_trio() else ("asyncio",)
 
 
-CHECK = Command(
+CHECK = Subcommand(
     name="check",
     summary="Property-test a toolbox: valid and invalid arguments, batches, timeouts, cancellation, leaks.",
     add_arguments=_add_arguments,

@@ -1,4 +1,4 @@
-"""Runners of one call with one thing wrong each."""
+"""Runners of one call with one fault each."""
 
 from contextvars import Context
 from dataclasses import replace
@@ -26,7 +26,7 @@ class ImpatientRunner(CallRunner):
 
 
 class LenientRunner(CallRunner):
-    """Looks at the clock when a call starts, and not again when it ends."""
+    """Reads the clock when a call starts, and not when it ends."""
 
     async def run(self, *parts: Any) -> ToolCallOutcome:
         settings = self._settings
@@ -38,7 +38,7 @@ class LenientRunner(CallRunner):
 
 
 class RetryingRunner(CallRunner):
-    """Gives a call that failed another chance."""
+    """Runs a call that failed once more."""
 
     async def run(self, *parts: Any) -> ToolCallOutcome:
         outcome = await super().run(*parts)
@@ -48,7 +48,7 @@ class RetryingRunner(CallRunner):
 
 
 class _NeverCopied:
-    """Context variables of which every call gets the same."""
+    """Context variables that all calls share."""
 
     def __init__(self, variables: Context) -> None:
         self._variables = variables
@@ -58,7 +58,7 @@ class _NeverCopied:
 
 
 class SharingRunner(CallRunner):
-    """Runs all its calls in one context."""
+    """Runs all calls in one context."""
 
     def __init__(self, settings: Any, *, variables: Context, **options: Any) -> None:
         super().__init__(settings, variables=variables.copy(), **options)

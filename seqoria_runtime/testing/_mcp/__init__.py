@@ -1,1 +1,0 @@
-"""What the MCP servers of the kit are made of."""
