@@ -1,8 +1,10 @@
-"""Everything that is run on the project; `nox -l` lists it. CI runs .ci/run."""
+"""The sessions of nox; `nox -l` lists them. CI runs .ci/run."""
 
+from itertools import chain
 from pathlib import Path
 
 import nox
+from packaging.requirements import Requirement
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "virtualenv"
@@ -20,6 +22,33 @@ def install(session: nox.Session, *groups: str) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests on both backends."""
     install(session, "test")
+    session.run("pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session(python=PYTHONS[0])
+def oldest(session: nox.Session) -> None:
+    """Run the tests with the lowest version of each dependency that pyproject.toml allows."""
+    constraints = Path(session.create_tmp()).resolve() / "oldest.txt"
+    constraints.write_text("".join(f"{pin}\n" for pin in lowest_versions()), encoding="utf-8")
+    groups = nox.project.dependency_groups(PYPROJECT, "test")
+    session.install("--constraint", str(constraints), "-e", ".[all]", *groups)
+    session.run("pytest", "-n", "auto", *session.posargs)
+
+
+def lowest_versions() -> list[str]:
+    project = PYPROJECT["project"]
+    extras = chain.from_iterable(project["optional-dependencies"].values())
+    groups = nox.project.dependency_groups(PYPROJECT, "test")
+    wanted = [Requirement(text) for text in (*project["dependencies"], *extras, *groups)]
+    bounds = [(each.name, bound) for each in wanted for bound in each.specifier]
+    return sorted({f"{name}=={bound.version}" for name, bound in bounds if bound.operator == ">="})
+
+
+@nox.session(python=PYTHONS[-1])
+def newest(session: nox.Session) -> None:
+    """Run the tests with the newest version of each dependency, pre-releases included."""
+    groups = nox.project.dependency_groups(PYPROJECT, "test")
+    session.install("--pre", "--upgrade", "--upgrade-strategy", "eager", "-e", ".[all]", *groups)
     session.run("pytest", "-n", "auto", *session.posargs)
 
 
@@ -64,7 +93,7 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session
 def exploration(session: nox.Session) -> None:
-    """Run scenarios in 10,000 orders of their tasks each, and end them at every step; takes an hour."""
+    """Run scenarios in 10,000 orders of their tasks, and end them at every step; takes an hour."""
     install(session, "test")
     long = ["-n", "auto", "-o", "faulthandler_timeout=0", *session.posargs]
     env = {"HYPOTHESIS_PROFILE": "thorough", "TEST_LIMIT": "7200"}
@@ -73,7 +102,7 @@ def exploration(session: nox.Session) -> None:
 
 @nox.session
 def servers(session: nox.Session) -> None:
-    """Talk to a small real model and to a mock that fails on purpose, over real sockets; needs node."""
+    """Ask a small real model, and a mock server that fails on purpose; needs node."""
     install(session, "test")
     form, *arguments = session.posargs or ["all"]
     env = {"PYTHON": "python", "MODEL_SERVERS": str(Path(session.create_tmp()).resolve())}
@@ -82,7 +111,7 @@ def servers(session: nox.Session) -> None:
 
 @nox.session
 def mcp_official(session: nox.Session) -> None:
-    """Use the official MCP servers, and pass the official conformance suite; needs node."""
+    """Use the official MCP servers and run the official conformance suite; needs node."""
     install(session, "test")
     folder = Path(session.create_tmp()).resolve()
     env = {"PYTHON": str(Path(session.bin) / "python"), "MCP_OFFICIAL": str(folder)}
@@ -91,15 +120,22 @@ def mcp_official(session: nox.Session) -> None:
 
 @nox.session(python="3.12")
 def benchmarks(session: nox.Session) -> None:
-    """Compare the runtime with floors and peers; with `--quick`, in less. A peer needs Python 3.12."""
+    """Compare the runtime with floors and peers, one of which needs Python 3.12; takes half an hour."""
     install(session, "benchmarks")
     session.run("python", "-m", "benchmarks", *session.posargs)
 
 
 @nox.session
+def before_after(session: nox.Session) -> None:
+    """Compare the working tree with another commit: `nox -s before_after -- BASE`."""
+    install(session, "benchmarks")
+    session.run("python", "-m", "benchmarks.before_after", *session.posargs)
+
+
+@nox.session
 def wheel(session: nox.Session) -> None:
     """Build the wheel and run the tests on it, away from the sources."""
-    session.install("build", *nox.project.dependency_groups(PYPROJECT, "test"))
+    session.install(*nox.project.dependency_groups(PYPROJECT, "build", "test"))
     built = Path(session.create_tmp()).resolve()
     session.run("python", "-m", "build", "--outdir", str(built), ".", silent=True)
     newest = max(built.glob("*.whl"), key=lambda path: path.stat().st_mtime)

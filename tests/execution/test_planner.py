@@ -8,11 +8,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from seqoria_runtime._execution.batches.planner import PlannedCall, Planner, SkippedCall
+from seqoria_runtime._execution.batches.planner import GraphNode, Planner, SkippedCall
 
 
-def call(*names: str, after: Sequence[str] = ()) -> PlannedCall:
-    return PlannedCall(names, frozenset(after))
+def call(*names: str, after: Sequence[str] = ()) -> GraphNode:
+    return GraphNode(names, frozenset(after))
 
 
 def take_all(planner: Planner) -> list[int]:
@@ -242,7 +242,7 @@ def test_a_fan_in_of_n_calls_on_n_calls_takes_steps_in_proportion_to_n_and_not_t
 class Oracle:
     """The rules of order as the contract words them, by brute force over pairs of calls."""
 
-    def __init__(self, calls: Sequence[PlannedCall]) -> None:
+    def __init__(self, calls: Sequence[GraphNode]) -> None:
         self.calls = calls
         self.ended: dict[int, bool] = {}
         self.taken: set[int] = set()
@@ -295,7 +295,7 @@ NAMES = "abcdef"
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> list[PlannedCall]:
+def batches(draw: st.DrawFn) -> list[GraphNode]:
     # Dependencies are the tool's, so all calls of one name share them; mostly they point backwards.
     depends_on = {}
     for index, name in enumerate(NAMES):
@@ -305,7 +305,7 @@ def batches(draw: st.DrawFn) -> list[PlannedCall]:
     aliases = draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(NAMES), max_size=2))
     requested = draw(st.lists(st.sampled_from(NAMES), max_size=14))
     return [
-        PlannedCall((name, aliases[name]) if name in aliases else (name,), depends_on[name])
+        GraphNode((name, aliases[name]) if name in aliases else (name,), depends_on[name])
         for name in requested
     ]
 
@@ -314,7 +314,7 @@ class PlannerMachine(RuleBasedStateMachine):
     """A planner beside the oracle, with calls taken and settled in any order."""
 
     @initialize(calls=batches())
-    def plan(self, calls: list[PlannedCall]) -> None:
+    def plan(self, calls: list[GraphNode]) -> None:
         self.planner = Planner(calls)
         self.oracle = Oracle(calls)
         assert self.planner.cyclic == self.oracle.cyclic

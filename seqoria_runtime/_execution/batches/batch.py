@@ -18,7 +18,7 @@ from seqoria_runtime.models import (
 )
 
 from . import outcomes
-from .planner import PlannedCall, Planner, SkippedCall
+from .planner import GraphNode, Planner, SkippedCall
 
 
 class Batch:
@@ -47,7 +47,7 @@ class Batch:
         self._outcomes: list[ToolCallOutcome | None] = [None] * len(calls)
         self._prepared: list[Any] = [None] * len(calls)
         self._running: dict[int, None] = {}
-        known: dict[str, tuple[Tool | None, PlannedCall]] = {}
+        known: dict[str, tuple[Tool | None, GraphNode]] = {}
         found = [known.get(call.name) or self._look_up(known, call.name) for call in calls]
         self._tools = [tool for tool, _ in found]
         self.order = Planner([planned for _, planned in found])
@@ -128,15 +128,15 @@ class Batch:
                 yield request.name
 
     def _look_up(
-        self, known: dict[str, tuple[Tool | None, PlannedCall]], name: str
-    ) -> tuple[Tool | None, PlannedCall]:
+        self, known: dict[str, tuple[Tool | None, GraphNode]], name: str
+    ) -> tuple[Tool | None, GraphNode]:
         entry = self._catalogue.get(name)
         if entry is None:
-            known[name] = None, PlannedCall((name,))
+            known[name] = None, GraphNode((name,))
         else:
             cap = entry.tool.cap
             group = () if cap is None else (self._pool_of(cap),)
-            known[name] = entry.tool, PlannedCall(entry.names, entry.tool.depends_on, group)
+            known[name] = entry.tool, GraphNode(entry.names, entry.tool.depends_on, group)
         return known[name]
 
     def _prepare(self, call: int) -> ToolCallError | None:

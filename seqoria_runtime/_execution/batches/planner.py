@@ -11,7 +11,7 @@ from typing import NamedTuple
 from seqoria_runtime._execution.places.places import Group
 
 
-class PlannedCall(NamedTuple):
+class GraphNode(NamedTuple):
     """A call as the planner sees it.
 
     `names` are those by which other calls may depend on it (its alias and the tool's own name),
@@ -58,7 +58,7 @@ class Planner:
     it goes first, ties in the order of position.
     """
 
-    def __init__(self, calls: Sequence[PlannedCall]) -> None:
+    def __init__(self, calls: Sequence[GraphNode]) -> None:
         self._state = bytearray(len(calls))
         self._group_of = [call.group for call in calls]
         self._heaps: dict[Group, list[tuple[int, int]]] = {group: [] for group in self._group_of}
@@ -182,7 +182,7 @@ class Planner:
             unblocked.sort()
         return unblocked
 
-    def _link(self, calls: Sequence[PlannedCall]) -> None:
+    def _link(self, calls: Sequence[GraphNode]) -> None:
         names = frozenset[str]().union(*[call.depends_on for call in calls])
         groups = {name: _Prerequisite(name) for name in names}
         for position, call in enumerate(calls):
