@@ -67,7 +67,12 @@ TOP = ("", "__main__")
 
 # Inside of these rooms the same holds again, from the ground up.
 INNER_ORDER: dict[str, list[list[str]]] = {
-    "_execution": [["_execution.places"], ["_execution.batches"], ["_execution.calls"], ["_execution.streams"]],
+    "_execution": [
+        ["_execution.places"],
+        ["_execution.batches"],
+        ["_execution.calls"],
+        ["_execution.streams"],
+    ],
     "testing": [
         ["testing._clock"],
         ["testing._schedules", "testing._tools"],

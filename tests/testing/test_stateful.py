@@ -6,8 +6,9 @@ from anyio.lowlevel import checkpoint
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, precondition, run_state_machine_as_test
-from seqoria_runtime._execution.places.slots import Slots
 
+from seqoria_runtime._execution.places.places import Places
+from seqoria_runtime._execution.places.pool import Place
 from seqoria_runtime.mcp._hub import McpHub
 from seqoria_runtime.testing import Backend, FixedSchedule, InvariantError, VirtualTimeDeadlock
 from seqoria_runtime.testing.mcp import ScriptedMCPServer
@@ -169,9 +170,9 @@ def test_a_client_holds_its_promises_through_a_random_life(backend: Backend) -> 
     run_state_machine_as_test(ClientMachine.on(backend), settings=CLIENT)
 
 
-def lossy_release(slots: Slots, slot: Any, release: Any = Slots.release) -> None:
-    if len(slots._free) != 1:
-        release(slots, slot)
+def lossy_let_go(places: Places, place: Place, let_go: Any = Places._let_go) -> None:
+    if places.slots.free != 1:
+        let_go(places, place)
 
 
 async def hasty_stop(hub: McpHub, entries: Any, cause: str, *, wait: bool) -> None:
@@ -197,9 +198,9 @@ class SmallClientOfAServer(SmallClient):
 @pytest.mark.parametrize(
     ("place", "fault", "words"),
     [
-        ("_execution.places.slots.Slots.release", lossy_release, "slot"),
+        ("_execution.places.places.Places._let_go", lossy_let_go, "slot"),
         ("client._history.record.paired", turns.paired_without_cancelled, "is unanswered"),
-        ("_execution.batches.observing.Batch", batches.TalkativeBatch, "outcome"),
+        ("_execution.calls.settings.Batch", batches.TalkativeBatch, "outcome"),
         ("mcp._hub.McpHub._stop", hasty_stop, "session is still open"),
     ],
 )

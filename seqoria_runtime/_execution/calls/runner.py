@@ -110,7 +110,11 @@ class CallRunner:
         value: Any = None
         failure: BaseException | None = None
         try:
-            value = await self._drive(self._call(tool, prepared, variables), variables)
+            coroutine = self._call(tool, prepared, variables)
+            ended, value = self._driver.begin(coroutine, variables)
+            if not ended:
+                self._note_suspended()
+                value = await self._driver.finish(coroutine, variables)
         except BaseException as exc:  # noqa: BLE001 - the one place where an exception becomes an outcome
             failure = exc
         overran = deadline != math.inf and self._settings.now() >= deadline
@@ -131,13 +135,9 @@ class CallRunner:
         finally:
             del failure  # its traceback holds this frame
 
-    async def _drive(self, coroutine: Coroutine[Any, Any, Any], variables: Context) -> Any:
-        ended, value = self._driver.begin(coroutine, variables)
-        if ended:
-            return value
+    def _note_suspended(self) -> None:
         self._suspended = True
         self._on_suspend()
-        return await self._driver.finish(coroutine, variables)
 
     def _call(self, tool: Tool, prepared: Any, variables: Context) -> Coroutine[Any, Any, Any]:
         if tool.blocking or tool.hidden:

@@ -43,11 +43,18 @@ class _Worker:
 
     __slots__ = ("calls_left", "grant", "task")
 
-    def __init__(self, grant: Grant | None, task: TaskInfo) -> None:
+    def __init__(self, grant: Grant | None) -> None:
         self.grant = grant
-        self.task = task
+        self.task: TaskInfo | None = None
         self.calls_left = _CALLS_PER_CHECKPOINT
         """How many calls may yet end without suspending before other tasks have been left out for long."""
+
+    async def check_cancelled(self) -> None:
+        """Raise the cancellation of the worker's task that is still on its way, if there is one."""
+        if self.task is None:
+            self.task = get_current_task()
+        if self.task.has_pending_cancellation():
+            await checkpoint()
 
 
 class Scheduler:
@@ -74,6 +81,8 @@ class Scheduler:
         self._caller = caller
         self._ticket: Ticket | None = None
         self._group: TaskGroup | None = None
+        self._scope: CancelScope | None = None
+        self._entered = False
         self._launched: deque[Grant] = deque()
         self._workers = 0
         self._watching = False
@@ -98,7 +107,7 @@ class Scheduler:
                 self._caller.require_live()
             self._batch.settle_refused()
             if self._batch.unsettled:
-                await self._run_in_group(in_this_task=in_this_task)
+                await self._run_all(in_this_task=in_this_task)
             else:
                 await checkpoint()
         finally:
@@ -116,6 +125,8 @@ class Scheduler:
             self._start_no_more()
             if self._group is not None:
                 self._group.cancel_scope.cancel()
+            elif self._scope is not None:
+                self._scope.cancel()
 
     def launch(self, grant: Grant) -> None:
         """Start a worker for a call that has its places."""
@@ -135,46 +146,50 @@ class Scheduler:
         """The call that started this batch has ended, and so has the batch."""
         self.stop(error)
 
-    async def _run_in_group(self, *, in_this_task: bool) -> None:
+    async def _run_all(self, *, in_this_task: bool) -> None:
         ticket = self._ticket = Ticket(self._places.slots, self, self._batch.order, self._caller)
-        resumed = Event()
-        may_go_on = True
         try:
-            async with anyio.create_task_group() as group:
-                self._group = group
-                if self._stop is not None:
-                    group.cancel_scope.cancel()
-                # Places are handed out in tasks of the batch, whose stacks are short: a RecursionError near
-                # the limit of the caller's own stack would lose some.
-                if in_this_task:
-                    await self._work(_Worker(None, get_current_task()))
-                    await self._watch_if_last()
-                else:
-                    group.start_soon(self._work_in_group)
+            if in_this_task and self._batch.unsettled == 1:
+                await self._work(_Worker(None))
+            if self._batch.unsettled and self._stop is None:
+                await self._run_in_group(in_this_task=in_this_task)
         finally:
             self._start_no_more()
             # On asyncio a task that is cancelled before its first step never runs at all.
             while self._launched:
                 launch(self._places.over(self._launched.popleft()))
-            may_go_on = self._places.leave(ticket, resumed.set)
+            may_go_on = self._places.leave(ticket, self._go_on)
             if not may_go_on and (sys.exc_info()[0] is not None or self._stop is not None):
-                self._go_on_regardless(ticket)
+                self._places.go_on_regardless(ticket)
                 may_go_on = True
         if not may_go_on:
-            await self._wait_to_go_on(ticket, resumed)
+            await self._wait_to_go_on(ticket)
 
-    async def _wait_to_go_on(self, ticket: Ticket, resumed: Event) -> None:
+    async def _run_in_group(self, *, in_this_task: bool) -> None:
+        async with anyio.create_task_group() as group:
+            self._group = group
+            if not in_this_task:
+                # Places are handed out in a task of the batch, whose stack is short: a RecursionError near the
+                # limit of the caller's own stack would lose some.
+                group.start_soon(self._work_in_group)
+                return
+            if not self._entered:
+                await self._work(_Worker(None))
+            await self._watch_if_last()
+
+    async def _wait_to_go_on(self, ticket: Ticket) -> None:
         """Wait until the call that started this batch has the places back that it has lent."""
+        self._news = Event()
         launch(self._places.assign())
         try:
-            await resumed.wait()
+            await self._news.wait()
         except BaseException:
-            self._go_on_regardless(ticket)
+            self._places.go_on_regardless(ticket)
             raise
 
-    def _go_on_regardless(self, ticket: Ticket) -> None:
-        if ticket.caller is not None:
-            self._places.go_on_regardless(ticket.caller)
+    def _go_on(self) -> None:
+        if self._news is not None:
+            self._news.set()
 
     def _start_no_more(self) -> None:
         if self._ticket is not None and not self._ticket.closed:
@@ -185,7 +200,7 @@ class Scheduler:
         # In the order of the calls, in whatever order their tasks begin: trio shuffles them.
         grant = self._launched.popleft() if self._launched else None
         try:
-            await self._work(_Worker(grant, get_current_task()))
+            await self._work(_Worker(grant))
         except get_cancelled_exc_class():
             if self._cancelled:
                 raise
@@ -231,11 +246,11 @@ class Scheduler:
                 grant.ticket.batch.launch(grant)
 
     async def _run_calls(self, worker: _Worker) -> None:
-        if worker.task.has_pending_cancellation():
+        if current_effective_deadline() == -math.inf:
             await checkpoint()
-        ticket = self._ticket
-        if worker.grant is None and ticket is not None and self._stop is None:
-            self._continue_with(worker, self._places.enter(ticket))
+        if not self._entered and self._ticket is not None and self._stop is None:
+            self._entered = True
+            self._continue_with(worker, self._places.enter(self._ticket))
         if not self._goes_on(worker):
             return
         runner = CallRunner(
@@ -247,6 +262,8 @@ class Scheduler:
         )
         while self._goes_on(worker):
             with CancelScope() as scope:
+                if self._group is None:
+                    self._scope = scope
                 await self._run_under(scope, worker, runner)
             if not worker.calls_left:
                 worker.calls_left = _CALLS_PER_CHECKPOINT
@@ -267,8 +284,8 @@ class Scheduler:
                 await absorb_native_cancellation()
             if ended.suspended:
                 worker.calls_left = _CALLS_PER_CHECKPOINT
-                if worker.grant is not None and worker.task.has_pending_cancellation():
-                    await checkpoint()
+                if worker.grant is not None:
+                    await worker.check_cancelled()
                 if scope.cancel_called:
                     return
             else:

@@ -26,31 +26,39 @@ class Line:
         assert ticket.number is not None
         heappush(self._roots if ticket.caller is None else self._nested, (ticket.number, ticket))
 
-    def first(self) -> "Ticket | None":
-        """The batch with the lowest number, or `None`; it stays in the line."""
-        root, nested = self.first_root(), self.first_nested()
-        if root is None or nested is None:
-            return root or nested
-        return root if self._roots[0] < self._nested[0] else nested
+    def pop(self) -> "Ticket | None":
+        """Take out the batch with the lowest number; `None` if nobody waits."""
+        root, nested = self._head(self._roots), self._head(self._nested)
+        if root is None and nested is None:
+            return None
+        first = nested is None or (root is not None and self._roots[0] < self._nested[0])
+        return heappop(self._roots if first else self._nested)[1]
 
-    def first_root(self) -> "Ticket | None":
-        """The first batch that the application itself started."""
-        return self._head(self._roots)
+    def pop_root(self) -> "Ticket | None":
+        """Take out the first batch that the application itself started."""
+        return None if self._head(self._roots) is None else heappop(self._roots)[1]
+
+    def pop_nested(self) -> "Ticket | None":
+        """Take out the first batch that a call of the client started."""
+        return None if self._head(self._nested) is None else heappop(self._nested)[1]
 
     def first_nested(self) -> "Ticket | None":
-        """The first batch that a call of the client started."""
+        """The first batch that a call of the client started; it stays in the line."""
         return self._head(self._nested)
-
-    def drop_first_nested(self) -> None:
-        """Take out the first nested batch."""
-        heappop(self._nested)
 
     def has_others(self, ticket: "Ticket") -> bool:
         """Whether anybody but this batch may be waiting here. Can err on the side of yes."""
-        entries = len(self._roots) + len(self._nested)
-        if not entries:
-            return False
-        return entries > 1 or (self._roots or self._nested)[0][1] is not ticket
+        roots, nested = self._roots, self._nested
+        if len(roots) + len(nested) > 1:
+            self.forget_the_gone()
+            if len(roots) + len(nested) > 1:
+                return True
+        return bool((roots and roots[0][1] is not ticket) or (nested and nested[0][1] is not ticket))
+
+    def forget_the_gone(self) -> None:
+        """Take out those at the head of the line that have left it."""
+        self._head(self._roots)
+        self._head(self._nested)
 
     def _head(self, heap: "list[tuple[int, Ticket]]") -> "Ticket | None":
         while heap:

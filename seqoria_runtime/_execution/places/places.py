@@ -241,7 +241,7 @@ class Places:
         # What has closed is forgotten, so that nothing is left to the garbage collector.
         del ticket.batch, ticket.order
         for line in (self._line, *[pool.line for pool in ticket.lacking]):
-            line.first()
+            line.forget_the_gone()
         caller = ticket.caller
         if caller is None or caller.batches is None or ticket not in caller.batches:
             return True
@@ -251,8 +251,10 @@ class Places:
         caller.resume = resume
         return False
 
-    def go_on_regardless(self, caller: Grant) -> None:
-        """A call that waited for a place that it has lent was cancelled, and goes on without."""
+    def go_on_regardless(self, ticket: Ticket) -> None:
+        """The call that started this batch was cancelled while it waited for its place, and goes on without."""
+        caller = ticket.caller
+        assert caller is not None
         caller.resume = None
         for place in caller.places:
             place.pool.lendable.pop(place, None)
@@ -279,19 +281,14 @@ class Places:
         """The batch whose turn it is, of those for which there is a slot."""
         slots = self.slots
         if slots.in_use < slots.limit:
-            return self._line.first()
+            return self._line.pop()
         if not slots.lendable:
             return None
         # A parked call's slot serves its own batches first, so that what has been started is finished first.
-        return self._first_child() or self._line.first_nested()
-
-    def _first_child(self) -> Ticket | None:
-        """The first batch whose caller has its slot to lend."""
-        while (ticket := self._line_of_children.first_nested()) is not None:
-            if ticket.caller is not None and ticket.caller.places[0] in self.slots.lendable:
+        while (ticket := self._line_of_children.pop_nested()) is not None:
+            if ticket.caller is not None and ticket.caller.places[0] in slots.lendable:
                 return ticket
-            self._line_of_children.drop_first_nested()
-        return None
+        return self._line.pop_nested()
 
     def _serve(self, ticket: Ticket, starts: list[Grant]) -> None:
         number = ticket.number
@@ -374,11 +371,11 @@ class Places:
         Nested ones do not stand behind others here: a slot may be lent to them while these get none, and the
         call that would free one may be their caller.
         """
-        while pool.woken_roots < pool.free and (ticket := pool.line.first_root()) is not None:
+        while pool.woken_roots < pool.free and (ticket := pool.line.pop_root()) is not None:
             pool.woken_roots += 1
             self._wake_for(pool, ticket)
         room = pool.free + len(pool.lendable)
-        while pool.woken_nested < room and (ticket := pool.line.first_nested()) is not None:
+        while pool.woken_nested < room and (ticket := pool.line.pop_nested()) is not None:
             pool.woken_nested += 1
             self._wake_for(pool, ticket)
 

@@ -9,25 +9,8 @@ from anyio.lowlevel import checkpoint
 from seqoria_runtime._execution.batches.batch import Batch
 from seqoria_runtime._execution.batches.planner import Planner, SkippedCall
 from seqoria_runtime._execution.calls.scheduler import Scheduler
+from seqoria_runtime._execution.places.places import Group
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome
-
-
-class LayeredBatch(Batch):
-    """Starts no call before all calls that were ready together have settled."""
-
-    _layer = 0
-
-    @property
-    def ready(self) -> int:
-        if not self._layer and not self._running:
-            self._layer = super().ready
-        return min(self._layer, super().ready)
-
-    def start(self) -> Any:
-        if not self.ready:
-            return None
-        self._layer -= 1
-        return super().start()
 
 
 class ForgetfulBatch(Batch):
@@ -80,6 +63,29 @@ class OrderedBatch(Batch):
             self._told += 1
 
 
+class LayeredPlanner(Planner):
+    """Starts no call before all calls that were ready together have settled."""
+
+    _layer = 0
+    _running = 0
+
+    groups = 2  # so that it is asked for each call
+
+    def first_group(self, full: Sequence[Group]) -> Group | None:
+        if not self._layer and not self._running:
+            self._layer = self.ready
+        return super().first_group(full) if self._layer else None
+
+    def take_from(self, group: Group) -> int:
+        self._layer -= 1
+        self._running += 1
+        return super().take_from(group)
+
+    def settle(self, call: int, *, ok: bool) -> Sequence[SkippedCall]:
+        self._running -= 1
+        return super().settle(call, ok=ok)
+
+
 class HopefulPlanner(Planner):
     """Treats every call as a success."""
 
@@ -111,7 +117,9 @@ class PoisonedPlanner(Planner):
 class ForgettingScheduler(Scheduler):
     """Loses a notification that comes just before it starts to wait."""
 
-    async def _wait_for_news(self) -> None:
+    async def _watch_if_last(self) -> None:
+        waits = self._batch.unsettled and not self._launched
         await checkpoint()
-        self._news = Event()
-        await self._news.wait()
+        if waits:
+            self._news = Event()
+            await self._news.wait()

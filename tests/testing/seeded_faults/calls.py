@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from seqoria_runtime._execution.calls.runner import CallRunner
-from seqoria_runtime.models import ToolCallError, ToolCallOutcome
+from seqoria_runtime._execution.calls.verdict import Ended
+from seqoria_runtime.models import ToolCallError
 
 
 class ImpatientRunner(CallRunner):
@@ -15,36 +16,36 @@ class ImpatientRunner(CallRunner):
         super().__init__(settings, **options)
         self._born = settings.now()
 
-    async def run(self, *parts: Any) -> ToolCallOutcome:
+    async def run(self, *parts: Any) -> Ended:
         settings = self._settings
         if settings.tool_timeout is not None:
             left = max(settings.tool_timeout - (settings.now() - self._born), 0.25)
             self._settings = replace(settings, tool_timeout=left)
-        outcome = await super().run(*parts)
+        ended = await super().run(*parts)
         self._settings = settings
-        return outcome
+        return ended
 
 
 class LenientRunner(CallRunner):
     """Reads the clock when a call starts, and not when it ends."""
 
-    async def run(self, *parts: Any) -> ToolCallOutcome:
+    async def run(self, *parts: Any) -> Ended:
         settings = self._settings
         started = settings.now()
         self._settings = replace(settings, now=lambda: started)
-        outcome = await super().run(*parts)
+        ended = await super().run(*parts)
         self._settings = settings
-        return outcome
+        return ended
 
 
 class RetryingRunner(CallRunner):
     """Runs a call that failed once more."""
 
-    async def run(self, *parts: Any) -> ToolCallOutcome:
-        outcome = await super().run(*parts)
-        if isinstance(outcome, ToolCallError) and outcome.kind == "failed":
+    async def run(self, *parts: Any) -> Ended:
+        ended = await super().run(*parts)
+        if isinstance(ended.outcome, ToolCallError) and ended.outcome.kind == "failed":
             return await super().run(*parts)
-        return outcome
+        return ended
 
 
 class _NeverCopied:

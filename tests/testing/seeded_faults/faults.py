@@ -28,13 +28,13 @@ class Fault:
             monkeypatch.setattr(pkgutil.resolve_name(f"seqoria_runtime.{owner}"), name, part)
 
 
-BATCH = "_execution.batches.observing.Batch"
-SLOTS = "client._lifecycle.Slots"
+BATCH = "_execution.calls.settings.Batch"
+PLACES = "client._lifecycle.Places"
 RUNNER = "_execution.calls.scheduler.CallRunner"
 PLANNER = "_execution.batches.batch.Planner"
 
 FAULTS = [
-    Fault("a barrier between layers", {BATCH: batches.LayeredBatch}, "graphs", "could have started"),
+    Fault("a barrier between layers", {PLANNER: batches.LayeredPlanner}, "graphs", "could have started"),
     Fault("a lost outcome", {BATCH: batches.ForgetfulBatch}, "batches", "has no outcome"),
     Fault("an outcome published twice", {BATCH: batches.TalkativeBatch}, "batches", "answered a second time"),
     Fault("calls deduplicated by id", {BATCH: batches.DedupingBatch}, "batches", "never"),
@@ -52,13 +52,13 @@ FAULTS = [
     Fault("an overrun that is a success", {RUNNER: calls.LenientRunner}, "batches", "past its"),
     Fault("a double execution", {RUNNER: calls.RetryingRunner}, "batches", "run a second time"),
     Fault("context that leaks", {RUNNER: calls.SharingRunner}, "batches", "context variables"),
-    Fault("one slot too many", {SLOTS: shared.OneMoreSlots}, "batches", "as number"),
-    Fault("threads that escape the cap", {SLOTS: shared.ForgettingSlots}, "threads", "as number"),
-    Fault("unfair slots", {SLOTS: shared.UnfairSlots}, "crowds", "overtook it"),
-    Fault("a slot leak on cancel", {SLOTS: shared.LeakingSlots}, "cancelled batches", "slots are free"),
+    Fault("one slot too many", {PLACES: shared.OneMoreSlot}, "batches", "as number"),
+    Fault("threads that escape the cap", {PLACES: shared.ForgettingPlaces}, "threads", "as number"),
+    Fault("unfair slots", {PLACES: shared.UnfairPlaces}, "crowds", "overtook it"),
+    Fault("a slot leak on cancel", {PLACES: shared.LeakingPlaces}, "cancelled batches", "slots are free"),
     Fault(
         "no slot is lent",
-        {"_execution.places.circles.nearest": shared.lends_nothing},
+        {"_execution.places.places.Places._make_lendable": shared.lends_nothing},
         "nested calls",
         "no timer",
     ),

@@ -1,51 +1,56 @@
-"""Slots and parts of streams with one fault each."""
+"""Places and parts of streams with one fault each."""
 
 import math
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import anyio
-from seqoria_runtime._execution.places.slots import CallLease, Lane, Slot, Slots
 
+from seqoria_runtime._execution.places.places import Grant, Places
+from seqoria_runtime._execution.places.pool import Place
 from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest
 
 
-class OneMoreSlots(Slots):
+class OneMoreSlot(Places):
     """Has one slot more than it reports."""
 
-    def __init__(self, total: int, now: Callable[[], float]) -> None:
-        super().__init__(total, now)
-        self._free.append(Slot())
+    def __init__(self, slots: int, now: Callable[[], float]) -> None:
+        super().__init__(slots, now)
+        self.slots.in_use = -1
 
 
-class ForgettingSlots(Slots):
-    """Frees a slot at a timeout although the call's thread still runs."""
+class ForgettingPlaces(Places):
+    """Takes places back at a timeout although the call's thread still runs."""
 
-    def end(self, lease: CallLease, *, abandoned: bool = False) -> bool:
-        return super().end(lease)
+    def over(self, grant: Grant, *, thread_runs: bool = False) -> list[Grant]:
+        return super().over(grant)
 
-    def reclaim(self, slot: Slot) -> None:
-        pass
-
-
-class UnfairSlots(Slots):
-    """Lets a batch keep its slots as long as it can use them."""
-
-    def alone(self, lane: Lane) -> bool:
-        return True
+    def thread_ended(self, grant: Grant) -> list[Grant]:
+        return []
 
 
-class LeakingSlots(Slots):
-    """Loses the slots that are released in a cancelled task."""
+class UnfairPlaces(Places):
+    """Lets a batch keep its places as long as it can use them."""
 
-    def release(self, slot: Slot) -> None:
+    def _successor(self, grant: Grant) -> Grant | None:
+        ticket, order = grant.ticket, grant.ticket.order
+        group = order.first_group(())
+        if ticket.closed or group is None or group != tuple(place.pool for place in grant.places[1:]):
+            return None
+        return Grant(ticket, order.take_from(group), grant.places, next(self._sequence))
+
+
+class LeakingPlaces(Places):
+    """Loses the places that come back in a cancelled task."""
+
+    def _let_go(self, place: Place) -> None:
         if anyio.current_effective_deadline() != -math.inf:
-            super().release(slot)
+            super()._let_go(place)
 
 
-def lends_nothing(lease: CallLease | None, slots: Any) -> None:
-    """Lends no slot to a nested batch."""
+def lends_nothing(places: Places, place: Place) -> None:
+    """Lends no place to a nested call."""
 
 
 async def close_without_waiting(work: HostedWork[Any]) -> None:
