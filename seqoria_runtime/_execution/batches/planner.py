@@ -85,9 +85,9 @@ class Planner:
                 self._release(call)
 
     @property
-    def groups(self) -> int:
-        """How many groups the calls form."""
-        return len(self._heaps)
+    def only_group(self) -> Group | None:
+        """The group of all calls, if they form a single one."""
+        return self._group_of[0] if len(self._heaps) == 1 else None
 
     def ready_groups(self) -> list[Group]:
         """The groups that have a ready call."""

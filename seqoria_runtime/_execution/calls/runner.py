@@ -28,25 +28,30 @@ from .verdict import Ended, Evidence, judge
 class RunningCall(NamedTuple):
     """A tool call as the code that runs for it sees it: its request and its trusted values."""
 
-    grant: Grant
     request: ToolCallRequest
     context: Mapping[str, Any]
     report: Callable[[ToolProgress], None] | None
     """Tells the consumer of the turn about progress; `None` where nobody listens."""
 
 
-_running_call: ContextVar[RunningCall | None] = ContextVar("seqoria_runtime_call", default=None)
+_running: ContextVar["tuple[Grant, ToolCallRequest, CallRunner] | None"] = ContextVar(
+    "seqoria_runtime_call", default=None
+)
 
 
 def running_call() -> RunningCall | None:
     """The tool call in which this code runs, if any."""
-    return _running_call.get()
+    running = _running.get()
+    if running is None:
+        return None
+    _, request, runner = running
+    return RunningCall(request, runner.context, runner.report)
 
 
 def running_grant() -> Grant | None:
     """The places of the tool call in which this code runs, if any."""
-    call = _running_call.get()
-    return None if call is None else call.grant
+    running = _running.get()
+    return None if running is None else running[0]
 
 
 class _Thread:
@@ -70,8 +75,8 @@ class CallRunner:
     """Runs calls one after another in the task that made it, each in a context of its own."""
 
     __slots__ = (
-        "_began", "_cancelled_class", "_context", "_driver", "_on_suspend", "_report", "_settings",
-        "_suspended", "_thread", "_variables",
+        "_began", "_cancelled_class", "_driver", "_on_suspend", "_settings", "_suspended", "_thread",
+        "_variables", "context", "report",
     )  # fmt: skip
 
     def __init__(
@@ -85,8 +90,8 @@ class CallRunner:
     ) -> None:
         self._settings = settings
         self._variables = variables
-        self._context = context
-        self._report = on_progress
+        self.context = context
+        self.report = on_progress
         self._on_suspend = on_suspend
         self._driver = Driver()
         self._cancelled_class = get_cancelled_exc_class()
@@ -99,12 +104,10 @@ class CallRunner:
     ) -> Ended:
         """Run one call under `scope`, whose deadline it sets; return how it ended."""
         timeout = tool.timeout if tool.timeout is not None else self._settings.tool_timeout
-        deadline = math.inf if timeout is None else self._settings.now() + timeout
-        if scope.deadline != deadline:
-            scope.deadline = deadline
+        deadline = self._set_deadline(timeout, scope)
         grant.tool = request.name
         variables = self._variables.copy()
-        variables.run(_running_call.set, RunningCall(grant, request, self._context, self._report))
+        variables.run(_running.set, (grant, request, self))
         self._began = not tool.hidden
         self._suspended = False
         value: Any = None
@@ -135,6 +138,12 @@ class CallRunner:
         finally:
             del failure  # its traceback holds this frame
 
+    def _set_deadline(self, timeout: float | None, scope: CancelScope) -> float:
+        deadline = math.inf if timeout is None else self._settings.now() + timeout
+        if scope.deadline != deadline:
+            scope.deadline = deadline
+        return deadline
+
     def _note_suspended(self) -> None:
         self._suspended = True
         self._on_suspend()
@@ -153,7 +162,7 @@ class CallRunner:
         if tool.hidden:
             values = await resolve_hidden(
                 tool.missing(prepared),
-                context=self._context,
+                context=self.context,
                 registry=self._settings.registry,
                 run_sync=self._run_in_thread,
                 tool_name=tool.name,

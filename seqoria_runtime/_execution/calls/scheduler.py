@@ -49,12 +49,11 @@ class _Worker:
         self.calls_left = _CALLS_PER_CHECKPOINT
         """How many calls may yet end without suspending before other tasks have been left out for long."""
 
-    async def check_cancelled(self) -> None:
-        """Raise the cancellation of the worker's task that is still on its way, if there is one."""
+    def is_cancelled(self) -> bool:
+        """Whether a cancellation of the worker's task is still on its way."""
         if self.task is None:
             self.task = get_current_task()
-        if self.task.has_pending_cancellation():
-            await checkpoint()
+        return self.task.has_pending_cancellation()
 
 
 class Scheduler:
@@ -169,8 +168,8 @@ class Scheduler:
         async with anyio.create_task_group() as group:
             self._group = group
             if not in_this_task:
-                # Places are handed out in a task of the batch, whose stack is short: a RecursionError near the
-                # limit of the caller's own stack would lose some.
+                # Places are handed out in a task of the batch, whose stack is short: a RecursionError near
+                # the limit of the caller's own stack would lose some.
                 group.start_soon(self._work_in_group)
                 return
             if not self._entered:
@@ -284,8 +283,8 @@ class Scheduler:
                 await absorb_native_cancellation()
             if ended.suspended:
                 worker.calls_left = _CALLS_PER_CHECKPOINT
-                if worker.grant is not None:
-                    await worker.check_cancelled()
+                if worker.grant is not None and worker.is_cancelled():
+                    await checkpoint()
                 if scope.cancel_called:
                     return
             else:

@@ -30,8 +30,8 @@ class Order(Protocol):
         """How many calls wait for nothing but places."""
 
     @property
-    def groups(self) -> int:
-        """How many groups the calls form."""
+    def only_group(self) -> Group | None:
+        """The group of all calls, if they form a single one."""
 
     def first_group(self, full: Sequence[Group]) -> Group | None:
         """The group of the ready call that should start first, leaving out the groups in `full`."""
@@ -113,13 +113,15 @@ class Ticket:
     """
 
     __slots__ = (
-        "batch", "caller", "closed", "eager", "for_slot", "lacking", "number", "order", "started_by",
+        "batch", "caller", "closed", "eager", "for_slot", "lacking", "number", "only_group", "order",
+        "started_by",
         "woken_for",
     )  # fmt: skip
 
     def __init__(self, slots: Pool, batch: Batch, order: Order, started_by: Grant | None) -> None:
         self.batch = batch
         self.order = order
+        self.only_group = order.only_group
         self.started_by = started_by
         self.caller = None if started_by is None else started_by.nearest(slots)
         self.number: int | None = None
@@ -252,7 +254,7 @@ class Places:
         return False
 
     def go_on_regardless(self, ticket: Ticket) -> None:
-        """The call that started this batch was cancelled while it waited for its place, and goes on without."""
+        """The call that started this batch was cancelled while it waited for a place, and goes on."""
         caller = ticket.caller
         assert caller is not None
         caller.resume = None
@@ -329,18 +331,20 @@ class Places:
 
         `assign` would come to the same, but slower.
         """
-        ticket, order = grant.ticket, grant.ticket.order
-        if ticket.closed or not order.ready or order.groups > 1 or self._line.has_others(ticket):
+        ticket, places = grant.ticket, grant.places
+        order, group = ticket.order, ticket.only_group
+        ready = order.ready
+        if not ready or group is None or ticket.closed or self._line.has_others(ticket):
             return None
-        if ticket.eager and ticket.number is None and order.ready > 1:
-            return None
-        for place in grant.places:
+        if ready > 1 and ticket.eager and ticket.number is None:
+            return None  # more than one can start now
+        for place in places:
             pool = place.pool
             if place.lent_to is not None or pool.in_use > pool.limit or pool.resuming:
                 return None
-            if pool is not self.slots and pool.line.has_others(ticket):
-                return None
-        return Grant(ticket, order.take_from(_group_of(grant)), grant.places, next(self._sequence))
+        if group and any(pool.line.has_others(ticket) for pool in group):
+            return None
+        return Grant(ticket, order.take_from(group), places, next(self._sequence))
 
     def _queue(self, ticket: Ticket) -> None:
         ticket.number = next(self._numbers)
@@ -515,10 +519,6 @@ def _source(pool: Pool, caller: Grant | None) -> Place | Pool | None:
     if caller is None:
         return None
     return next(iter(pool.lendable), None)
-
-
-def _group_of(grant: Grant) -> Group:
-    return tuple([place.pool for place in grant.places[1:]])
 
 
 def _ended(grant: Grant) -> CallEndedError:

@@ -69,7 +69,7 @@ class LayeredPlanner(Planner):
     _layer = 0
     _running = 0
 
-    groups = 2  # so that it is asked for each call
+    only_group = None  # so that it is asked for each call
 
     def first_group(self, full: Sequence[Group]) -> Group | None:
         if not self._layer and not self._running:
