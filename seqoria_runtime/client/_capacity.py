@@ -1,19 +1,24 @@
-"""Owns the figures that a client tells of itself."""
+"""The slots of a client, and how many of its calls run and wait."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
+
+from anyio.lowlevel import EventLoopToken
 
 from seqoria_runtime._base.catalogue import Catalogue
 from seqoria_runtime._base.tools import ConcurrencyCap
 from seqoria_runtime._execution.batches.batch import Batch
+from seqoria_runtime._execution.batches.observing import Listener
+from seqoria_runtime._execution.places.adaptive import AdaptiveController, AdaptiveLimit, LimitChange
+from seqoria_runtime._execution.places.resizing import AdaptiveSlots
 from seqoria_runtime._execution.places.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
 class CapStats:
-    """A limit of one tool or server (`name` says which), and how many of its `limit` places are `free`."""
+    """The limit of one tool or server, which `name` says; `free` of its `limit` places are free."""
 
     name: str
     limit: int
@@ -22,12 +27,12 @@ class CapStats:
 
 @dataclass(frozen=True, slots=True)
 class ClientStats:
-    """How many tool calls run, wait, and are abandoned, each by tool, and the limits, at one moment.
+    """How many tool calls run, wait and are abandoned, each by tool, and the limits, at one moment.
 
     A running call holds a slot; a waiting one waits for a slot or for calls that it depends on; an
     abandoned one has been answered, but its thread still runs and holds the slot. `free_slots` of
-    `max_concurrency` are held by nobody. `tool_timeout` is in seconds. `caps` has the limits of single
-    tools and servers; it is empty while the client is closed.
+    `max_concurrency` are free. `tool_timeout` is in seconds. `caps` has the limits of single tools and
+    servers; it is empty while the client is closed.
     """
 
     running: Mapping[str, int]
@@ -39,21 +44,51 @@ class ClientStats:
     caps: tuple[CapStats, ...] = ()
 
 
-def count(
-    batches: Iterable[Batch], catalogue: Catalogue, slots: Slots | None, *, limit: int, timeout: float | None
-) -> ClientStats:
-    live = tuple(batches)
-    caps = dict.fromkeys(entry.tool.cap for entry in catalogue.entries.values())
-    return ClientStats(
-        running=dict(Counter(chain.from_iterable(batch.running() for batch in live))),
-        waiting=dict(Counter(chain.from_iterable(batch.waiting() for batch in live))),
-        abandoned=dict(Counter(slots.abandoned if slots is not None else ())),
-        free_slots=slots.free if slots is not None else limit,
-        max_concurrency=limit,
-        tool_timeout=timeout,
-        caps=tuple(_cap_stats(cap, slots) for cap in caps if cap is not None),
-    )
+class Capacity:
+    """The slots of a client, which outlive an opening: an abandoned thread may hold one for longer."""
 
+    def __init__(self, limit: int | AdaptiveLimit, timeout: float | None) -> None:
+        self._limit = limit
+        self._timeout = timeout
+        self._slots: Slots | None = None
+        self._token: EventLoopToken | None = None
 
-def _cap_stats(cap: ConcurrencyCap, slots: Slots | None) -> CapStats:
-    return CapStats(cap.name, cap.limit, cap.limit if slots is None else slots.caps.of(cap).free)
+    def slots(self, token: EventLoopToken, clock: Callable[[], float]) -> Slots:
+        """Return the slots for this event loop; another loop than the last one's gets new ones."""
+        if self._slots is None or self._token != token:
+            self._token = token
+            self._slots = (
+                AdaptiveSlots(AdaptiveController(self._limit, clock()), clock)
+                if isinstance(self._limit, AdaptiveLimit)
+                else Slots(self._limit, clock)
+            )
+        return self._slots
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """What has to see each `CallEvent`: an adaptive limit learns from them."""
+        return (self._slots.note,) if isinstance(self._slots, AdaptiveSlots) else ()
+
+    @property
+    def history(self) -> tuple[LimitChange, ...]:
+        """How an adaptive limit has changed, the current limit last."""
+        return self._slots.controller.history if isinstance(self._slots, AdaptiveSlots) else ()
+
+    def stats(self, batches: Iterable[Batch], catalogue: Catalogue) -> ClientStats:
+        """Count the calls of these batches, by tool."""
+        slots, live = self._slots, tuple(batches)
+        limit = self._limit.min if isinstance(self._limit, AdaptiveLimit) else self._limit
+        caps = dict.fromkeys(entry.tool.cap for entry in catalogue.entries.values())
+        return ClientStats(
+            running=dict(Counter(chain.from_iterable(batch.running() for batch in live))),
+            waiting=dict(Counter(chain.from_iterable(batch.waiting() for batch in live))),
+            abandoned=dict(Counter(slots.abandoned if slots is not None else ())),
+            free_slots=slots.free if slots is not None else limit,
+            max_concurrency=slots.total if slots is not None else limit,
+            tool_timeout=self._timeout,
+            caps=tuple(self._cap_stats(cap) for cap in caps if cap is not None),
+        )
+
+    def _cap_stats(self, cap: ConcurrencyCap) -> CapStats:
+        free = cap.limit if self._slots is None else self._slots.caps.of(cap).free
+        return CapStats(cap.name, cap.limit, free)

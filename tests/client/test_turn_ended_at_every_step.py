@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from seqoria_runtime._execution.streams.stream import HostedStream
+from seqoria_runtime._execution.streams.stream import Stream
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client._live_turns import _live
 from seqoria_runtime.models import (
@@ -84,11 +84,11 @@ class Run:
             max_concurrency=LIMIT,
         )
 
-    def turn(self) -> HostedStream[Any]:
+    def turn(self) -> Stream[Any]:
         self.steps.counting = True
         return self.client.stream_chat("q", history=self.history, tool_events=True)
 
-    async def read(self, stream: HostedStream[Any]) -> None:
+    async def read(self, stream: Stream[Any]) -> None:
         async for event in stream:
             self.seen.append(event)
             await anyio.lowlevel.checkpoint()
@@ -155,7 +155,7 @@ async def end_by_another_task(run: Run) -> None:
     close = anyio.Event()
     run.steps.action = close.set
 
-    async def closer(stream: HostedStream[Any]) -> None:
+    async def closer(stream: Stream[Any]) -> None:
         await close.wait()
         await stream.aclose()
         run.over(tasks)

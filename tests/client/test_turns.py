@@ -163,7 +163,7 @@ async def test_a_model_that_never_stops_asking_is_stopped_at_the_limit(form: str
     talk = Talk(*script)
     [first, second, last] = await getattr(talk, form)(max_turns=2)
     assert [type(first), type(second)] == [ToolMessages, ToolMessages]
-    assert last == AssistantMessage(content="[Turn limit reached]", usage=usage)
+    assert last == AssistantMessage(content="[Turn limit reached]", finish_reason="turn_limit", usage=usage)
     assert talk.history[-1] is last
     assert talk.deeds.done == ["0", "1"]
     talk.model.assert_exhausted()
@@ -307,6 +307,31 @@ async def test_a_stored_history_works_on_the_next_turn_exactly_as_the_models_did
         await talk.chat("two")
     assert stored.model.requests[-1] == live.model.requests[-1]
     assert check_history(stored.history) == check_history(live.history)
+
+
+@pytest.mark.clause("C15")
+async def test_the_dictionaries_of_a_history_are_read_once_a_turn() -> None:
+    talk = Talk(ONE_CALL, ONE_CALL, says("done"))
+    talk.history += [{"role": role, "content": str(n)} for n in range(20) for role in ("user", "assistant")]
+    await talk.chat()
+    first, *later = [request.messages for request in talk.model.requests]
+    for messages in later:
+        assert all(read is before for read, before in zip(messages, first, strict=False))
+
+
+@pytest.mark.clause("C21")
+async def test_the_model_is_asked_about_the_list_as_the_application_left_it_at_the_barrier() -> None:
+    talk = Talk(ONE_CALL, says("done"))
+    talk.history += [{"role": "user", "content": "long"}, {"role": "assistant", "content": "longer"}]
+    async with talk.client, talk.client.chat("q", history=talk.history) as turn:
+        await anext(turn)
+        talk.history[0]["content"] = "short"
+        del talk.history[1]
+        talk.history.append({"role": "user", "content": "hurry"})
+        await anext(turn)
+    messages = talk.model.requests[-1].messages
+    assert [message.role for message in messages] == ["user", "user", "tool_call", "tool_result", "user"]
+    assert (messages[0], messages[-1]) == (UserMessage(content="short"), UserMessage(content="hurry"))
 
 
 @pytest.mark.clause("C16")

@@ -1,6 +1,6 @@
 """Owns the work behind streams: it runs in the client's root task group, never in the consumer's task.
 
-The consumer holds a stream object (`HostedStream`) and this the `HostedWork`; no task holds the
+The consumer holds a stream object (`Stream`) and this the `HostedWork`; no task holds the
 stream object. Knows nothing of what the work does.
 """
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from seqoria_runtime._execution.streams.stream import HostedStream
+from seqoria_runtime._execution.streams.stream import Stream
 
 
 @dataclass(eq=False)
@@ -12,7 +12,7 @@ class Conversation:
 
     name: str
     history: list[Any] = field(default_factory=list)
-    turn: HostedStream[Any] | None = None
+    turn: Stream[Any] | None = None
     streams: bool = False
     told: int = 0
     """How many outcomes of the live turn's round were told so far."""

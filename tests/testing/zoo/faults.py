@@ -29,7 +29,7 @@ class Fault:
 
 
 BATCH = "_execution.batches.observing.Batch"
-SLOTS = "client._lifecycle.Slots"
+SLOTS = "client._capacity.Slots"
 RUNNER = "_execution.calls.scheduler.CallRunner"
 PLANNER = "_execution.batches.batch.Planner"
 
