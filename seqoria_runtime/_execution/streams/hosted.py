@@ -68,8 +68,8 @@ class HostedWork(Generic[T]):
         self.channel: Channel[T] = Channel(limit)
         self.variables: Context = copy_context()
         self.variables.run(hosted_in.set, (*hosted_in.get(), self))
-        self.started = False
-        self.ended = False
+        self.started: bool = False
+        self.ended: bool = False
         """Whether the hosted task is through, its cleanup included."""
         self.reason: Reason | None = None
         self.waits_for: list[HostedWork[Any]] = []
