@@ -68,7 +68,7 @@ def test_a_history_is_a_list_of_the_applications_own_and_is_given_back_as_it_is(
         (iter([]), TypeError, "history must be an application-owned list"),
     ],
 )
-def test_anything_else_is_no_history(wrong: Any, error: type[Exception], text: str) -> None:
+def test_anything_but_a_list_is_refused_as_history(wrong: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         history_list(wrong)
 
@@ -189,7 +189,7 @@ def test_a_stored_call_with_broken_arguments_is_kept_with_its_bounded_raw_text(r
         ({"role": "assistant", "tool_calls": [{"id": "", "function": {"name": "add"}}]}, ValueError),
     ],
 )
-def test_what_is_no_message_is_refused_with_its_place(item: Any, error: type[Exception]) -> None:
+def test_anything_but_a_message_is_refused_with_its_position(item: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"history\[1\]"):
         to_messages([QUESTION, item])
 
@@ -299,7 +299,7 @@ def test_what_an_application_changed_in_its_list_is_seen_and_only_that_is_read_a
 
 
 class Sticky(dict[str, Any]):
-    """A dictionary whose changes are not seen by comparing it."""
+    """A dictionary that equals everything, so that comparing it shows no change."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -365,7 +365,7 @@ def test_a_history_without_one_gets_the_prompt_in_front(history: list[Any]) -> N
 
 
 @pytest.mark.clause("C17")
-def test_an_empty_prompt_is_no_prompt() -> None:
+def test_an_empty_prompt_adds_nothing() -> None:
     history: list[Any] = []
     HistoryRecord(history, None, system_prompt="").start()
     assert history == []
@@ -494,7 +494,7 @@ def test_text_of_a_finished_response_is_not_left_a_second_time() -> None:
         (AssistantMessage(blocks=[{"type": "tool_call", "index": 0}]), True),
     ],
 )
-def test_what_came_beside_calls_is_kept_where_there_is_anything(
+def test_what_came_with_calls_is_kept_if_there_is_anything(
     beside: AssistantMessage | None, kept: bool
 ) -> None:
     turn = Started()

@@ -27,7 +27,7 @@ TWO_ROUNDS = (
 
 @pytest.mark.clause("C21")
 @pytest.mark.parametrize("form", ["chat", "stream_chat"])
-async def test_nothing_goes_on_behind_tool_messages_until_the_next_event_is_asked_for(form: str) -> None:
+async def test_nothing_goes_on_after_tool_messages_until_the_next_event_is_asked_for(form: str) -> None:
     talk = Talk(*TWO_ROUNDS)
     asked, begun = [], []
     async with talk.client, getattr(talk.client, form)("q", history=talk.history) as turn:

@@ -335,7 +335,7 @@ async def test_a_waiting_consumer_ends_when_another_task_closes_the_stream(sourc
 
 
 @pytest.mark.clause("C31")
-async def test_all_who_close_a_stream_wait_until_it_has_ended() -> None:
+async def test_all_tasks_that_close_a_stream_wait_until_it_has_ended() -> None:
     talk = Talk()
     closed: list[float] = []
 
@@ -496,7 +496,7 @@ def shape(event: Any) -> Any:
 
 
 async def in_pieces(stream: Stream[Any], attempt: Callable[[Stream[Any]], Any]) -> list[Any]:
-    """Read a stream to its end with attempts that give up now and then, by returning `None`."""
+    """Read a stream to its end with attempts that now and then give up and return `None`."""
     events: list[Any] = []
     while True:
         try:
@@ -783,7 +783,7 @@ async def test_a_stream_that_was_left_alone_is_closed_with_the_client(source: So
 
 
 @pytest.mark.clause("C34")
-async def test_a_stream_whose_last_event_was_seen_is_dropped_without_a_word() -> None:
+async def test_a_stream_is_dropped_without_a_warning_after_its_last_event() -> None:
     talk = Talk(says("hi"))
     async with talk.client:
         async for event in talk.client.stream_chat("q", history=talk.history):

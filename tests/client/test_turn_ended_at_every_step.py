@@ -363,7 +363,7 @@ def test_wherever_a_consumer_is_natively_cancelled_it_leaves_the_same() -> None:
 
 @pytest.mark.clause("C33")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_wherever_one_anext_is_cancelled_the_next_gives_what_would_have_come(backend: str) -> None:
+def test_wherever_one_anext_is_cancelled_the_next_returns_what_would_have_come(backend: str) -> None:
     whole, _ = run_stepped(ended_by(resume), backend, NEVER)
     for at, run in every_step(ended_by(resume), backend):
         assert [shape for shape in shapes(run.seen) if shape != "ToolOutcome"] == [

@@ -123,7 +123,9 @@ async def test_an_outcome_event_holds_the_very_messages_of_its_round() -> None:
 
 @pytest.mark.clause("C12")
 @pytest.mark.parametrize("form", ["chat", "stream"])
-async def test_the_answers_usage_is_the_sum_over_the_turn_and_unknown_where_nobody_told(form: str) -> None:
+async def test_the_answers_usage_is_the_sum_over_the_turn_and_unknown_if_no_response_has_any(
+    form: str,
+) -> None:
     total = LLMUsage(prompt_tokens=20, completion_tokens=4, total_tokens=24)
     for script, usage in [
         (TWO_ROUNDS, total),
@@ -182,7 +184,7 @@ async def test_a_turn_has_five_rounds_by_default_and_an_answer_in_the_last_is_an
 @pytest.mark.clause("C14")
 @pytest.mark.parametrize("wrong", [0, -1, True, False, 1.0, "3", None, math.inf])
 @pytest.mark.parametrize("form", ["chat", "stream_chat"])
-async def test_a_limit_that_is_no_positive_integer_is_refused_at_the_call(form: str, wrong: Any) -> None:
+async def test_a_limit_has_to_be_a_positive_integer_at_the_call(form: str, wrong: Any) -> None:
     talk = Talk(says("hi"), system_prompt="be kind")
     async with talk.client:
         with pytest.raises(ValueError, match="'max_turns' must be a positive integer"):
@@ -262,7 +264,7 @@ async def test_content_blocks_stand_in_for_the_query() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", [], ["text"], {"type": "text"}, 3])
-async def test_content_that_is_no_list_of_blocks_is_refused(wrong: Any) -> None:
+async def test_content_has_to_be_a_list_of_blocks(wrong: Any) -> None:
     talk = Talk(says("hi"))
     async with talk.client:
         with pytest.raises(TypeError, match="'user_message_content' must be a non-empty list of content"):

@@ -35,7 +35,7 @@ def test_text_is_read_as_any_kind_that_pydantic_validates() -> None:
     assert AssistantMessage(content="[1, 2]").parsed(list[int]) == [1, 2]
 
 
-def test_an_answer_that_does_not_fit_is_told_with_its_fields_and_its_text() -> None:
+def test_an_answer_that_does_not_fit_is_reported_with_its_fields_and_its_text() -> None:
     error = failure('{"name": "a", "age": "old"}')
     assert str(error) == (
         "the answer is not a valid Person (age: Input should be a valid integer, unable to parse string"
@@ -49,7 +49,7 @@ def test_an_answer_that_does_not_fit_is_told_with_its_fields_and_its_text() -> N
     assert error.__context__ is None
 
 
-def test_text_that_is_no_json_is_told_as_such() -> None:
+def test_text_that_is_not_json_is_reported_as_such() -> None:
     assert "(Invalid JSON: expected value at line 1 column 1)" in str(failure("Here you are: {}"))
     assert "the model sent no text" in str(failure("  "))
 
