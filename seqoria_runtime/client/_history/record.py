@@ -3,13 +3,11 @@
 Synchronous and pure, apart from changing that list. Knows nothing of providers or of tasks.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from seqoria_runtime._base.redaction import bounded
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatMessage,
@@ -22,6 +20,7 @@ from seqoria_runtime.models import (
     ToolMessages,
     UserMessage,
 )
+from seqoria_runtime.models._arguments import read_arguments
 
 _MODELS = (SystemMessage, UserMessage, AssistantMessage, ToolCallRequest, ToolCallResult, ToolCallError)
 _MODEL_SET = frozenset(_MODELS)
@@ -36,8 +35,6 @@ _BY_ROLE: Mapping[str, type[ChatMessage]] = {
     "tool_error": ToolCallError,
     "tool": ToolCallResult,
 }
-
-_MAX_RAW = 2_000
 
 
 def check_history(history: Any) -> list[Any]:
@@ -100,18 +97,10 @@ def _request(call: Mapping[str, Any]) -> ToolCallRequest:
     function = call["function"]
     arguments, invalid = function.get("arguments") or {}, None
     if isinstance(arguments, str):
-        arguments, invalid = _arguments(arguments)
+        arguments, invalid = read_arguments(arguments)
     return ToolCallRequest(
         id=call["id"], name=function["name"], arguments=arguments, invalid_arguments=invalid
     )
-
-
-def _arguments(text: str) -> tuple[dict[str, Any], str | None]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    return (value, None) if isinstance(value, dict) else ({}, bounded(text, _MAX_RAW))
 
 
 def _text(content: Any) -> Any:
