@@ -3,13 +3,11 @@
 Pure: it never changes the history.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from seqoria_runtime._base.redaction import bounded
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatMessage,
@@ -19,6 +17,7 @@ from seqoria_runtime.models import (
     ToolCallResult,
     UserMessage,
 )
+from seqoria_runtime.models._arguments import read_arguments
 
 _MODELS = (SystemMessage, UserMessage, AssistantMessage, ToolCallRequest, ToolCallResult, ToolCallError)
 _MODEL_SET = frozenset(_MODELS)
@@ -33,8 +32,6 @@ _BY_ROLE: Mapping[str, type[ChatMessage]] = {
     "tool_error": ToolCallError,
     "tool": ToolCallResult,
 }
-
-_MAX_RAW = 2_000
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH = 20
@@ -148,18 +145,10 @@ def _request(call: Mapping[str, Any]) -> ToolCallRequest:
     function = call["function"]
     arguments, invalid = function.get("arguments") or {}, None
     if isinstance(arguments, str):
-        arguments, invalid = _arguments(arguments)
+        arguments, invalid = read_arguments(arguments)
     return ToolCallRequest(
         id=call["id"], name=function["name"], arguments=arguments, invalid_arguments=invalid
     )
-
-
-def _arguments(text: str) -> tuple[dict[str, Any], str | None]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    return (value, None) if isinstance(value, dict) else ({}, bounded(text, _MAX_RAW))
 
 
 def _text(content: Any) -> Any:
