@@ -52,39 +52,27 @@ def trusted_context(context: object) -> dict[str, Any]:
     return dict(context)
 
 
-def turn_options(
-    *, max_turns: int, model: object, tool_choice: object, stream: bool, tool_events: bool, keep_partial: bool
-) -> TurnOptions:
-    return TurnOptions(
-        max_turns=_checks.positive_int("max_turns", max_turns),
-        model=_model_name(model),
-        tool_choice=_choice(tool_choice),
-        stream=stream,
-        tool_events=_checks.boolean("tool_events", tool_events),
-        keep_partial=_checks.boolean("keep_partial", keep_partial),
-    )
+def check_turn(options: TurnOptions) -> None:
+    """Raise for a wrong option of a turn."""
+    _checks.positive_int("max_turns", options.max_turns)
+    _checks.boolean("tool_events", options.tool_events)
+    _checks.boolean("keep_partial", options.keep_partial)
+    _check_request(options.model, options.tool_choice)
 
 
-def step_options(*, use_tools: bool, tool_choice: object, model: object) -> StepOptions:
-    return StepOptions(
-        use_tools=_checks.boolean("use_tools", use_tools),
-        tool_choice=_choice(tool_choice),
-        model=_model_name(model),
-    )
+def check_step(options: StepOptions) -> None:
+    """Raise for a wrong option of a single step."""
+    _checks.boolean("use_tools", options.use_tools)
+    _check_request(options.model, options.tool_choice)
 
 
-def _model_name(model: object) -> str | None:
+def _check_request(model: object, tool_choice: object) -> None:
     if model is not None and (not isinstance(model, str) or not model):
         raise TypeError(f"'model' must be a model's name or None, not {model!r}")
-    return model
-
-
-def _choice(tool_choice: object) -> str:
     if not isinstance(tool_choice, str) or not tool_choice:
         raise TypeError(
             f"'tool_choice' must be 'auto', 'required', 'none' or the name of a tool, not {tool_choice!r}"
         )
-    return tool_choice
 
 
 def call_list(calls: object) -> list[ToolCallRequest]:

@@ -113,14 +113,7 @@ class AsyncAIClient:  # noqa: PLR0904 - all that an application asks of its one 
         continued; `keep_partial` also keeps the text of an unfinished answer. At the limit, the last
         message has the `finish_reason` `"turn_limit"`.
         """
-        options = _arguments.turn_options(
-            max_turns=max_turns,
-            model=model,
-            tool_choice=tool_choice,
-            stream=False,
-            tool_events=False,
-            keep_partial=keep_partial,
-        )
+        options = TurnOptions(max_turns, model, tool_choice, keep_partial)
         return self._turn(_arguments.user_message(query, user_message_content), history, context, options)
 
     def stream_chat(  # noqa: PLR0913 - all but the query by keyword
@@ -142,13 +135,8 @@ class AsyncAIClient:  # noqa: PLR0904 - all that an application asks of its one 
         `ToolMessages`, and a `ToolProgress` when a running call reports progress; only the latest of
         each call waits for the consumer.
         """
-        options = _arguments.turn_options(
-            max_turns=max_turns,
-            model=model,
-            tool_choice=tool_choice,
-            stream=True,
-            tool_events=tool_events,
-            keep_partial=keep_partial,
+        options = TurnOptions(
+            max_turns, model, tool_choice, keep_partial, stream=True, tool_events=tool_events
         )
         return self._turn(_arguments.user_message(query, user_message_content), history, context, options)
 
@@ -159,6 +147,7 @@ class AsyncAIClient:  # noqa: PLR0904 - all that an application asks of its one 
         context: Mapping[str, Any] | None,
         options: TurnOptions,
     ) -> Stream[Any]:
+        _arguments.check_turn(options)
         record = HistoryRecord(
             _arguments.history_list(history),
             message,
@@ -182,7 +171,8 @@ class AsyncAIClient:  # noqa: PLR0904 - all that an application asks of its one 
         Appends the user message, if one is given, and takes it back if the step fails or is
         cancelled. Text and reasoning that came with a batch of calls are in its `message`.
         """
-        record, options = self._step(history, append_user_message, use_tools, tool_choice, model)
+        options = StepOptions(use_tools, tool_choice, model)
+        record = self._step_record(history, append_user_message, options)
         return await self._lifecycle.require_session().step(record, options)
 
     def llm_stream_once(
@@ -195,23 +185,19 @@ class AsyncAIClient:  # noqa: PLR0904 - all that an application asks of its one 
         model: str | None = None,
     ) -> Stream[ChatChunk | AssistantMessage | ToolCallRequestList]:
         """Ask the model once, like `llm_generate_once`; yield `ChatChunk` deltas and then the response."""
-        record, options = self._step(history, append_user_message, use_tools, tool_choice, model)
+        options = StepOptions(use_tools, tool_choice, model)
+        record = self._step_record(history, append_user_message, options)
         return self._lifecycle.require_session().step_stream(record, options)
 
-    def _step(
-        self,
-        history: History,
-        user_message: str | list[dict[str, Any]] | None,
-        use_tools: bool,
-        tool_choice: str,
-        model: str | None,
-    ) -> tuple[HistoryRecord, StepOptions]:
-        record = HistoryRecord(
+    def _step_record(
+        self, history: History, user_message: str | list[dict[str, Any]] | None, options: StepOptions
+    ) -> HistoryRecord:
+        _arguments.check_step(options)
+        return HistoryRecord(
             _arguments.history_list(history),
             _arguments.step_message(user_message),
             system_prompt=self._settings.system_prompt,
         )
-        return record, _arguments.step_options(use_tools=use_tools, tool_choice=tool_choice, model=model)
 
     def run_tool_calls(
         self,

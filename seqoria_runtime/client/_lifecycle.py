@@ -21,8 +21,8 @@ class Lifecycle:
     """What a client is made of: its servers and tools, and its session while it is open."""
 
     def __init__(self, settings: CheckedSettings) -> None:
-        self.servers = Servers(settings, self._tools_changed)
         self.tools = ToolSources(settings.toolboxes, settings.blocked_tools, lambda: self.servers.tools)
+        self.servers = Servers(settings, self.tools.refresh)
         self.capacity = Capacity(settings.max_concurrency, settings.tool_timeout)
         self.session: Session | None = None
         self._settings = settings
@@ -92,9 +92,6 @@ class Lifecycle:
         if settings.refresh_interval:
             root.start_soon(self._refresh_for_ever)
         return Session(root, Services(settings.providers, lambda: self.tools.catalogue, execution))
-
-    def _tools_changed(self) -> None:
-        self.tools.refresh()
 
     async def _refresh_for_ever(self) -> None:
         while True:

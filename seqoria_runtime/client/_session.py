@@ -31,7 +31,7 @@ _BUFFERED_EVENTS = 16
 
 
 class StepOptions(NamedTuple):
-    """The arguments of one single step, checked."""
+    """The arguments of one single step."""
 
     use_tools: bool
     tool_choice: str

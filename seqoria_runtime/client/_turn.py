@@ -35,14 +35,14 @@ TURN_LIMIT_TEXT = "[Turn limit reached]"
 
 
 class TurnOptions(NamedTuple):
-    """The arguments of one `chat` or `stream_chat`, checked."""
+    """The arguments of one `chat` or `stream_chat`."""
 
     max_turns: int
     model: str | None
     tool_choice: str
-    stream: bool
-    tool_events: bool
     keep_partial: bool
+    stream: bool = False
+    tool_events: bool = False
 
 
 class Turn:
