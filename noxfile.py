@@ -68,6 +68,15 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session
+def verify_types(session: nox.Session) -> None:
+    """Check that an installed package tells type checkers the type of everything public."""
+    session.install(".[all]", *nox.project.dependency_groups(PYPROJECT, "types"))
+    # Away from the sources, which pyright would take for the package.
+    with session.chdir(session.create_tmp()):
+        session.run("pyright", "--verifytypes", "seqoria_runtime", "--ignoreexternal")
+
+
+@nox.session
 def docs_examples(session: nox.Session) -> None:
     """Run every example of the docs."""
     install(session, "test")

@@ -1,6 +1,6 @@
 """Structured execution of tool-calling assistant turns, under trio and asyncio.
 
-A window: each name is loaded from its room when it is first asked for.
+This public module is lazy: each name is loaded when it is first used.
 """
 
 from importlib import import_module

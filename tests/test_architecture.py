@@ -43,7 +43,7 @@ FLOORS: list[list[str]] = [
         "_base.catalogue",
         "_execution.places",
         "_execution.batches",
-        "client._history.record",
+        "client._history",
     ],
     ["_execution", "_base.retry_policy"],
     ["toolbox", "providers", "mcp"],

@@ -1,23 +1,40 @@
-"""What the package shows: every window is a decision, and what it names is there."""
+"""What the package exports: each public module lists its names, and all of them are there and documented."""
 
-import importlib
 import inspect
-import pkgutil
-from types import ModuleType
 
 import pytest
 
-import seqoria_runtime
+from tests.support.public_api import MODULES, is_ours, own_classes, own_functions
 
-PUBLIC = [
-    name
-    for _, name, _ in pkgutil.walk_packages(seqoria_runtime.__path__, "seqoria_runtime.")
-    if not any(part.startswith("_") for part in name.split("."))
-]
+LISTING = {name: module for name, module in MODULES.items() if hasattr(module, "__all__")}
 
-
-def window(name: str) -> ModuleType:
-    return importlib.import_module(name)
+WITHOUT_A_WORD_ON_CANCELLATION = {
+    "AsyncAnthropicProvider.aclose",
+    "AsyncBaseProvider.generate",
+    "AsyncOllamaProvider.aclose",
+    "AsyncOpenAICompatibleProvider.aclose",
+    "AsyncOpenAIProvider.aclose",
+    "AsyncRuleBasedStateMachine.start",
+    "AsyncRuleBasedStateMachine.stop",
+    "ClientMachine.start",
+    "ClientMachine.stop",
+    "InMemoryTokenStorage.get_client_info",
+    "InMemoryTokenStorage.get_tokens",
+    "InMemoryTokenStorage.set_client_info",
+    "InMemoryTokenStorage.set_tokens",
+    "ScriptedMCPServer.answer",
+    "ScriptedMCPServer.offer",
+    "ScriptedMCPServer.run",
+    "ScriptedProvider.generate",
+    "TokenStorage.get_client_info",
+    "TokenStorage.get_tokens",
+    "TokenStorage.set_client_info",
+    "TokenStorage.set_tokens",
+    "record_turn",
+    "report_progress",
+    "wait_for_abandoned_threads",
+}
+"""Exported asynchronous functions that should say what a cancelled caller finds. Add nothing here."""
 
 
 def order(name: str) -> tuple[int, str]:
@@ -25,34 +42,42 @@ def order(name: str) -> tuple[int, str]:
     return kind, name
 
 
-def is_ours(value: object) -> bool:
-    """Whether a class or function is one of this package's; aliases of types do not say whose they are."""
-    named = inspect.isclass(value) or inspect.isfunction(value)
-    return named and str(getattr(value, "__module__", "")).startswith("seqoria_runtime")
+@pytest.mark.parametrize("name", LISTING)
+def test_a_public_module_lists_its_names_in_order_and_each_is_there(name: str) -> None:
+    module = LISTING[name]
+    assert list(module.__all__) == sorted(set(module.__all__), key=order)
+    assert [one for one in module.__all__ if one.startswith("_") or not hasattr(module, one)] == []
 
 
-WINDOWS = ["seqoria_runtime", *(name for name in PUBLIC if hasattr(window(name), "__all__"))]
+@pytest.mark.parametrize("name", [name for name, module in LISTING.items() if hasattr(module, "__path__")])
+def test_a_public_module_shows_nothing_that_it_does_not_list(name: str) -> None:
+    shown = {
+        one
+        for one, value in vars(LISTING[name]).items()
+        if not one.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and is_ours(value)
+    }
+    assert shown <= set(LISTING[name].__all__)
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-def test_a_window_lists_its_names_in_order_and_each_is_there(name: str) -> None:
-    shown = getattr(window(name), "__all__", [])
-    assert list(shown) == sorted(set(shown), key=order)
-    assert [one for one in shown if one.startswith("_") or not hasattr(window(name), one)] == []
+@pytest.mark.parametrize("name", [*own_classes(), *(name for name in own_functions() if "." not in name)])
+def test_everything_exported_says_what_it_is(name: str) -> None:
+    assert {**own_classes(), **own_functions()}[name].__doc__
 
 
-@pytest.mark.parametrize("name", [name for name in WINDOWS if hasattr(window(name), "__path__")])
-def test_a_window_shows_nothing_that_it_does_not_list(name: str) -> None:
-    module = window(name)
-    ours = {one for one, value in vars(module).items() if not one.startswith("_") and is_ours(value)}
-    assert ours <= set(getattr(module, "__all__", []))
+ASYNCHRONOUS = [
+    name
+    for name, function in own_functions().items()
+    if inspect.iscoroutinefunction(function) and "__" not in name
+]
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-def test_everything_that_a_window_shows_says_what_it_is(name: str) -> None:
-    module = window(name)
-    shown = [getattr(module, one) for one in getattr(module, "__all__", [])]
-    assert [one.__name__ for one in shown if is_ours(one) and not one.__doc__] == []
+@pytest.mark.parametrize("name", ASYNCHRONOUS)
+def test_every_exported_asynchronous_function_says_what_a_cancelled_caller_finds(name: str) -> None:
+    owner = own_classes().get(name.partition(".")[0])
+    text = f"{own_functions()[name].__doc__} {owner.__doc__ if owner else ''}"
+    assert "cancel" in text.lower() or name in WITHOUT_A_WORD_ON_CANCELLATION
 
 
 @pytest.mark.clause("C81")

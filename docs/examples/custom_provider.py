@@ -1,4 +1,4 @@
-"""A provider of one's own: a "model" that lives in this process and needs no network.
+"""A custom provider: a "model" that runs in this process and needs no network.
 
 python docs/examples/custom_provider.py [asyncio|trio]
 """
@@ -29,7 +29,7 @@ from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ProviderE
 
 
 class AddingModel(AsyncBaseProvider):
-    """Has the numbers of a question added up by the tool `add`, and then says what came out."""
+    """Lets the tool `add` add up the numbers of a question, and then answers with the sum."""
 
     @property
     def name(self) -> str:
@@ -44,13 +44,13 @@ class AddingModel(AsyncBaseProvider):
             return
         numbers = re.findall(r"\d+", str(last.content)) if isinstance(last, UserMessage) else []
         if not numbers:
-            # An LLMError may be answered by the next provider; any other exception is taken for a bug.
+            # An LLMError may be answered by the next provider; any other exception counts as a bug.
             raise InvalidRequestError("there are no numbers in the question", provider=self.name)
         response_id = uuid4().hex
         yield ChatChunk(content="I add them up. ")
         yield ToolCallStarted("add")
         yield ToolCallRequestList(
-            # All that comes in one response carries one id; the text beside the calls is its message.
+            # Everything in one response has the same id; the text that comes with the calls is its message.
             message=AssistantMessage(content="I add them up. ", response_id=response_id),
             tool_calls=[
                 ToolCallRequest(
@@ -64,7 +64,7 @@ class AddingModel(AsyncBaseProvider):
 
 
 def said(text: str) -> Iterator[ProviderEvent]:
-    """An answer word by word, and then as a whole."""
+    """Yield an answer word by word, and then whole."""
     words = re.findall(r"\S+\s*", text)
     yield from (ChatChunk(content=word) for word in words)
     usage = LLMUsage(prompt_tokens=1, completion_tokens=len(words), total_tokens=1 + len(words))

@@ -59,11 +59,11 @@ async def ask(client: AsyncAIClient, history: list[Any], question: str) -> None:
                     print(event.content, end="", flush=True)
                 case ToolOutcome(request, ToolCallResult(result=result)):  # a call has settled
                     print(f"\n  {request.name}: {result}", end="")
-                case ToolOutcome(request, ToolCallError(error=error)):  # so has this one
+                case ToolOutcome(request, ToolCallError(error=error)):  # this one failed
                     print(f"\n  {request.name}: {error}", end="")
-                case ToolMessages():  # all calls of this round, and it is in the history now
+                case ToolMessages():  # the round is over, and in the history
                     print(f"\n  {len(event) // 2} calls settled")
-                case AssistantMessage():  # the end of the turn; its text has come in pieces already
+                case AssistantMessage():  # the end of the turn; its text has already arrived in pieces
                     print()
 
 
@@ -73,7 +73,7 @@ def dumped(message: Any) -> dict[str, Any]:
 
 async def main() -> None:
     async with AsyncAIClient([model], local_toolbox=tools) as client:
-        history: list[Any] = []  # the application's own; the client only appends to it
+        history: list[Any] = []  # the application's list; the client appends to it
         await ask(client, history, "What shall I pack for Oslo, or for Atlantis?")
 
         stored = json.dumps([dumped(message) for message in history])

@@ -1,4 +1,4 @@
-"""What the model is told of a function, and what the function gets: schemas, validation, hidden parameters.
+"""What the model sees of a function, and what the function gets: schemas, validation, hidden parameters.
 
 python docs/examples/local_tool_schemas.py [asyncio|trio]
 """
@@ -43,17 +43,17 @@ async def book(
         day: the day of arrival
         guests: everybody who will sleep there
     """
-    assert isinstance(day, date)  # what arrives has the declared types
+    assert isinstance(day, date)  # arguments have the declared types
     return Booking(reference=f"{user_id}-{board}", day=day, guests=len(guests))
 
 
 @tools.tool(server_populated=["tenant"], timeout=2.0)
 def rooms_left(tenant: str) -> int:
-    """Count the rooms that are left."""
+    """Return the number of free rooms."""
     return len(tenant)
 
 
-# Trusted values come from here, or from the `context` of a request, which goes first.
+# Trusted values come from here, or from the `context` of a request, which takes precedence.
 registry = ParameterRegistry({"tenant": lambda user_id: f"tenant of {user_id}"})
 
 

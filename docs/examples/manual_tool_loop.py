@@ -1,4 +1,4 @@
-"""The loop around the model, by hand: ask, look at the calls, run them, record everything, ask again.
+"""A manual loop: ask the model, look at its calls, run them, record everything, ask again.
 
 python docs/examples/manual_tool_loop.py [asyncio|trio]
 """
@@ -11,6 +11,7 @@ import anyio
 from seqoria_runtime import AsyncAIClient, LocalToolbox
 from seqoria_runtime.models import (
     AssistantMessage,
+    History,
     ToolCallError,
     ToolCallOutcome,
     ToolCallRequest,
@@ -40,7 +41,7 @@ model = ScriptedProvider([
         call("transfer", source="savings", target="current", amount=100),
         text="I look at the balance first.",
     ),
-    says("I moved 100; you did not approve of 5000."),
+    says("I moved 100; you did not approve 5000."),
 ])
 
 
@@ -49,7 +50,7 @@ def approved(request: ToolCallRequest) -> bool:
 
 
 async def run_approved(client: AsyncAIClient, batch: ToolCallRequestList) -> list[ToolCallOutcome]:
-    """Run what is approved of; every other call needs an answer of ours."""
+    """Run the approved calls, and answer every other call with an error."""
     run = [request for request in batch.tool_calls if approved(request)]
     # By position and not by id: some servers give every call the same one.
     outcomes = iter(await client.run_tool_calls(run))
@@ -69,7 +70,7 @@ async def run_approved(client: AsyncAIClient, batch: ToolCallRequestList) -> lis
 
 async def main() -> None:
     async with AsyncAIClient([model], local_toolbox=tools) as client:
-        history: list[Any] = []
+        history: History = []
         question: str | None = "Move 5000, and then 100, to my current account."
         for _ in range(5):
             response = await client.llm_generate_once(history, append_user_message=question)
@@ -78,8 +79,8 @@ async def main() -> None:
                 history.append(response)
                 break
             outcomes = await run_approved(client, response)
-            # In one step, so that the history never holds a call without its answer: what came
-            # beside the calls, then each call and its outcome.
+            # In one step, so that the history never holds a call without its answer: first what came
+            # with the calls, then each call and its outcome.
             pairs = zip(response.tool_calls, outcomes, strict=True)
             history.extend(filter(None, [response.message]))
             history.extend(message for pair in pairs for message in pair)

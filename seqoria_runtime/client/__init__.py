@@ -1,11 +1,12 @@
-"""The client, its settings, and the parameters that it fills in."""
+"""The client, its settings and statistics, and the streams that it returns."""
 
 from seqoria_runtime._execution.places.adaptive import AdaptiveLimit, LimitChange
+from seqoria_runtime._execution.streams.stream import Stream
 from seqoria_runtime.models import CallEvent
 
+from ._capacity import CapStats, ClientStats
 from ._client import AsyncAIClient
 from ._settings import ClientSettings
-from ._stats import CapStats, ClientStats
 
 __all__ = [
     "AdaptiveLimit",
@@ -15,4 +16,5 @@ __all__ = [
     "ClientSettings",
     "ClientStats",
     "LimitChange",
+    "Stream",
 ]

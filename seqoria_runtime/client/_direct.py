@@ -1,4 +1,4 @@
-"""Owns the direct call of one tool by name: its checks, and the form of its answer."""
+"""A direct call of one tool by name: its checks, and the form of its answer."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -18,7 +18,8 @@ class DirectCall(NamedTuple):
     server_args: Mapping[str, Any]
 
     @classmethod
-    def check(cls, name: Any, arguments: Any, server_args: Any) -> Self:
+    def check(cls, name: object, arguments: object, server_args: object) -> Self:
+        """Check the arguments' types."""
         if not isinstance(name, str) or not name:
             raise TypeError(f"'name' must be the name of a tool, not {name!r}")
         return cls(
@@ -27,7 +28,7 @@ class DirectCall(NamedTuple):
         )
 
     def check_against(self, catalogue: Catalogue) -> None:
-        """Raise for a tool that is not there, and for trusted values in the wrong place."""
+        """Raise for an unknown tool, and for a trusted value in the wrong place."""
         name = self.request.name
         entry = catalogue.get(name)
         if entry is None:
@@ -40,14 +41,15 @@ class DirectCall(NamedTuple):
             if parameter not in hidden:
                 raise ValueError(f"Unknown server parameter: {parameter}")
 
-    def content(self, outcome: ToolCallOutcome) -> list[TextContent]:
-        """The answer as content objects; raises `ToolExecutionError` for a failed call."""
-        if isinstance(outcome, ToolCallResult):
-            return [TextContent(outcome.result)]
-        raise ToolExecutionError(outcome.error, kind=outcome.kind)
+
+def content_of(outcome: ToolCallOutcome) -> list[TextContent]:
+    """Return the result as content objects; raise `ToolExecutionError` for a failed call."""
+    if isinstance(outcome, ToolCallResult):
+        return [TextContent(outcome.result)]
+    raise ToolExecutionError(outcome.error, kind=outcome.kind)
 
 
-def _mapping(name: str, value: Any) -> dict[str, Any]:
+def _mapping(name: str, value: object) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Owns the root task group of an open client, and everything that lives in it or has to end with it."""
+"""The root task group of an open client, and the work that has to end with it."""
 
 import math
 from collections.abc import Awaitable, Callable, Coroutine
@@ -23,9 +23,10 @@ T = TypeVar("T")
 
 
 class Stoppable(Protocol):
-    """Work in a caller's own task that has to end when the client closes."""
+    """Work in a caller's task that has to end when the client closes."""
 
-    def stop(self, error: BaseException) -> None: ...
+    def stop(self, error: BaseException) -> None:
+        """Cancel the work, which then raises `error`."""
 
 
 class Root:
@@ -34,7 +35,7 @@ class Root:
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
         self._task = get_current_task().id
-        # Work that has ended counts as long as its consumer may still read it.
+        # Ended work stays here as long as its consumer may still read from it.
         self._hosted: WeakSet[HostedWork[Any]] = WeakSet()
         self._in_callers: dict[Stoppable, None] = {}
         self._callers_left: Event | None = None
@@ -43,16 +44,16 @@ class Root:
 
     @classmethod
     async def open(cls) -> "Root":
-        """Open the root task group in the caller's task."""
+        """Open the root task group in the caller's task; a cancelled caller opens nothing."""
         group = anyio.create_task_group()
-        # Left in `close`: the client's own `async with` is the block that this group spans.
+        # Exited in `close`: the client's own `async with` is the block that this group spans.
         await group.__aenter__()  # noqa: PLC2801
         root = cls(group)
         _entered.setdefault(root._task, []).append(root)
         return root
 
     def check_leaving(self) -> None:
-        """Raise `ClientStateError` unless this task entered the client, and entered no other one since."""
+        """Raise `ClientStateError` unless this task entered the client, and has since left any other."""
         task = get_current_task()
         if task.id != self._task:
             raise ClientStateError(
@@ -65,7 +66,7 @@ class Root:
             )
 
     def stop_work(self) -> None:
-        """Let nothing new begin, and make streams and batches end soon; background tasks go on."""
+        """Start nothing new and cancel streams and batches; background tasks go on."""
         self.closing = True
         for caller in tuple(self._in_callers):
             caller.stop(ClientClosedError("the client was closed while this was running"))
@@ -73,7 +74,10 @@ class Root:
             work.close_with_client()
 
     async def close(self, body_failure: BaseException | None) -> None:
-        """End everything and leave the task group, which adds nothing to what the body raised."""
+        """End everything and exit the task group, which adds nothing to what the body raised.
+
+        A cancelled caller waits all the same.
+        """
         self.stop_work()
         self._group.cancel_scope.cancel()
         try:
@@ -89,16 +93,16 @@ class Root:
         work.variables.run(self._group.start_soon, work.run)
 
     def start_soon(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start a background task of the client itself; it has to handle its own failures."""
+        """Start a background task of the client; it has to handle its own failures."""
         self._group.start_soon(function)
 
     def enter_caller(self, work: Stoppable) -> None:
-        """From now on `work` runs in its caller's task, and is stopped when the client closes."""
+        """Register work that runs in its caller's task, to be stopped when the client closes."""
         self._require_open()
         self._in_callers[work] = None
 
     def leave_caller(self, work: Stoppable) -> None:
-        """What was entered has ended."""
+        """Unregister work that has ended."""
         del self._in_callers[work]
         if self._callers_left is not None and not self._in_callers:
             self._callers_left.set()
@@ -125,8 +129,8 @@ class Root:
         try:
             await self._group.__aexit__(None, None, None)
         except get_cancelled_exc_class():
-            # A cancelled scope around the client cancels again at the next checkpoint; the body's
-            # own exception must not be lost to it.
+            # A cancelled scope around the client cancels again at the next checkpoint, and must not
+            # replace what the body raised.
             if body_failure is None or current_effective_deadline() != -math.inf:
                 raise
 
@@ -138,22 +142,26 @@ class Root:
 
 
 _entered: dict[int, list[Root]] = {}
-"""The open clients by the task that entered them, in the order of entering."""
+"""The open clients of each task, in the order of entering."""
 
 
 class CallerScope:
-    """A cancel scope around work in a caller's task; the client cancels it when it closes."""
+    """A cancel scope around work in a caller's task; the closing client cancels it."""
 
     def __init__(self) -> None:
         self._scope = CancelScope()
         self._error: BaseException | None = None
 
     def stop(self, error: BaseException) -> None:
+        """Cancel the work; `run` then raises `error`, or that of an earlier stop."""
         self._error = self._error or error
         self._scope.cancel()
 
     async def run(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Await `function()`; raises the error given to `stop` if that came first."""
+        """Await `function()`; raise the error given to `stop` if that came first.
+
+        A cancelled caller finds the function cancelled.
+        """
         with self._scope:
             return await function()
         assert self._error is not None

@@ -1,27 +1,25 @@
-"""Owns a client's remote servers, also while it is closed.
+"""The remote servers of a client, also while it is closed.
 
-What concerns servers is loaded when the first is added, the SDK when there is one to connect.
+The room `mcp` is loaded when the first server is added, the SDK when there is one to connect.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from seqoria_runtime._base.tools import Tool
 
 from ._root import Root
-from ._settings import CheckedSettings
+from ._settings import CheckedSettings, ServerLike
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from seqoria_runtime.mcp import MCPServer, MCPServerConfig, ServerStatus
     from seqoria_runtime.mcp._hub import McpHub
 
 
 class Servers:
-    """The servers in configured order. `on_tools_changed` is called whenever their tools are others."""
+    """The servers in configured order. `on_tools_changed` is called whenever their tools change."""
 
-    def __init__(self, settings: CheckedSettings, on_tools_changed: "Callable[[], None]") -> None:
+    def __init__(self, settings: CheckedSettings, on_tools_changed: Callable[[], None]) -> None:
         self._settings = settings
         self._on_tools_changed = on_tools_changed
         self._hub: McpHub | None = None
@@ -31,21 +29,27 @@ class Servers:
         return self._settings.mcp_servers if self._hub is None else self._hub.configs
 
     @property
-    def tools(self) -> "Sequence[Sequence[Tool]]":
+    def tools(self) -> Sequence[Sequence[Tool]]:
         """The tools of each server, as they are known now."""
         return () if self._hub is None else self._hub.tools()
 
     async def open(self, root: Root) -> None:
-        """Connect all servers; raises `MCPConnectionError` if a required one cannot be."""
+        """Connect all servers; raise `MCPConnectionError` if a required one fails.
+
+        A cancelled caller has to close the client, which ends what was started.
+        """
         if self.configs:
             await self._loaded().start(root.start_soon)
 
     async def close(self) -> None:
+        """Close all connections; to be called under a shield."""
         if self._hub is not None:
             await self._hub.close()
 
-    async def add(self, servers: Any, *, connect: bool, root: Root | None) -> int:
-        """Add servers; give how many were new."""
+    async def add(
+        self, servers: ServerLike | Iterable[ServerLike], *, connect: bool, root: Root | None
+    ) -> int:
+        """Add servers and return how many were new; for a cancelled caller they are added all the same."""
         from seqoria_runtime.mcp._config.server_config import configs_of
 
         configs = configs_of(servers, option="servers")
@@ -56,8 +60,11 @@ class Servers:
             await hub.start(root.start_soon)
         return await hub.add(configs, connect=connect)
 
-    async def remove(self, servers: Any, *, disconnect: bool) -> int:
-        """Take servers out, told by name, URL or configuration; give how many."""
+    async def remove(self, servers: ServerLike | Iterable[ServerLike], *, disconnect: bool) -> int:
+        """Remove servers, given by name, URL or configuration, and return how many there were.
+
+        They are removed for a cancelled caller too, who does not wait for their connections to close.
+        """
         from seqoria_runtime.mcp import MCPServerConfig
 
         if isinstance(servers, (str, MCPServerConfig)) or not isinstance(servers, Iterable):
@@ -71,15 +78,19 @@ class Servers:
         return await self._loaded().remove(wanted, disconnect=disconnect) if self.configs else 0
 
     async def refresh(self, *, may_ask: bool = True) -> None:
-        """Read all lists again; without `may_ask`, nobody is asked to log in for it."""
+        """Read all tool lists again; `may_ask=False` never starts an interactive login.
+
+        A cancelled caller finds some lists read and the others as they were.
+        """
         if self._hub is not None:
             await self._hub.refresh(may_ask=may_ask)
 
     def status(self) -> "tuple[ServerStatus, ...]":
+        """Return the state of each server."""
         return self._loaded().status() if self.configs else ()
 
-    def handle(self, server: "str | MCPServerConfig") -> "MCPServer":
-        """What the application asks of one server; raises `ValueError` if there is no such one."""
+    def handle(self, server: ServerLike) -> "MCPServer":
+        """Return one server's requests; raise `ValueError` if there is no such server."""
         if not self.configs:
             raise ValueError(f"there is no server {server!r}: the client has none")
         return self._loaded().handle(server)

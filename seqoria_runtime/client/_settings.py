@@ -1,10 +1,12 @@
-"""Owns the options of a client: what they are, their defaults, and the checks that they pass."""
+"""The options of a client, their defaults, and their checks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from inspect import iscoroutinefunction
 from logging import Logger
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar, Union
+
+from pydantic import BaseModel
 
 from seqoria_runtime._base import checks as _checks
 from seqoria_runtime._base.retry_policy import RetryPolicy
@@ -16,6 +18,12 @@ from seqoria_runtime.toolbox import LocalToolbox
 
 if TYPE_CHECKING:
     from seqoria_runtime.mcp import MCPServerConfig
+
+_T = TypeVar("_T")
+
+ServerLike: TypeAlias = Union[str, "MCPServerConfig"]
+Sources: TypeAlias = ParameterRegistry | Mapping[str | type[BaseModel], Any]
+Retry: TypeAlias = RetryPolicy | Mapping[str, Any]
 
 DEFAULT_MAX_CONCURRENCY = 16
 DEFAULT_ABANDONED_GRACE = 30.0
@@ -30,25 +38,25 @@ DEFAULT_SYSTEM_PROMPT = (
 class ClientSettings:
     """The options of an `AsyncAIClient`, to be kept and shared; an explicit argument beats them.
 
-    Times are seconds. `max_concurrency` limits the tool calls that run at once over all turns
-    (`None`: 16; an `AdaptiveLimit` finds the limit), `tool_timeout` is for one call from the moment it
-    has its slot (`None`: no limit), `refresh_interval` re-reads the tool lists that often (0: never),
-    `breaker_threshold` and `breaker_reset_after` are for each server, `abandoned_grace` is how long
-    calls wait for threads that outlived their timeout (`None`: the tool timeout, or 30).
-    `system_prompt=None` is a built-in prompt, an empty one none. `observers` are called with each
-    `CallEvent`, in the event loop's thread.
+    Times are in seconds. `max_concurrency` limits the tool calls that run at once over all turns
+    (`None`: 16; an `AdaptiveLimit` finds the limit), `tool_timeout` limits one call from the moment it
+    has its slot (`None`: no limit), `refresh_interval` is how often the tool lists are read again (0:
+    never), `retry_policy`, `breaker_threshold` and `breaker_reset_after` apply to each remote server,
+    `abandoned_grace` is how long calls wait for threads that outlived their timeout (`None`: the tool
+    timeout, or 30). `system_prompt=None` means a built-in prompt, `""` none. `observers` are called
+    with each `CallEvent`, in the event loop's thread.
     """
 
-    providers: Any = ()
-    local_toolbox: Any = None
-    mcp_servers: Any = None
-    param_registry: Any = None
+    providers: AsyncBaseProvider | Iterable[AsyncBaseProvider] | None = ()
+    local_toolbox: LocalToolbox | Iterable[LocalToolbox] | None = None
+    mcp_servers: ServerLike | Iterable[ServerLike] | None = None
+    param_registry: Sources | None = None
     max_concurrency: int | AdaptiveLimit | None = None
     tool_timeout: float | None = None
     allow_override: bool = False
     blocked_tools: Iterable[str] = ()
     refresh_interval: float = 0.0
-    retry_policy: Any = None
+    retry_policy: Retry | None = None
     breaker_threshold: int = 5
     breaker_reset_after: float = 60.0
     abandoned_grace: float | None = None
@@ -57,7 +65,7 @@ class ClientSettings:
     observers: Iterable[Callable[[CallEvent], object]] = ()
 
     def copy(self) -> Self:
-        """The same settings, with containers of their own."""
+        """Return the same settings, with copies of the containers."""
         return replace(
             self,
             providers=_copied(self.providers),
@@ -68,7 +76,7 @@ class ClientSettings:
         )
 
     def with_provider(self, provider: AsyncBaseProvider) -> Self:
-        """The same settings with one more provider, asked after the others."""
+        """Return the same settings with one more provider, asked after the others."""
         return replace(self.copy(), providers=[*_as_list(self.providers), provider])
 
     def __repr__(self) -> str:
@@ -87,7 +95,7 @@ def _copied(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: _T | Iterable[_T] | None) -> list[_T]:
     if value is None:
         return []
     return list(value) if isinstance(value, Iterable) else [value]
@@ -115,7 +123,7 @@ class CheckedSettings(NamedTuple):
 
 
 def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
-    """Check every option, without I/O; raises `ValueError` or `TypeError`, which names the option."""
+    """Check every option, without I/O; raise `ValueError` or `TypeError`, which names the option."""
     timeout = None
     if settings.tool_timeout is not None:
         timeout = _checks.positive_seconds("tool_timeout", settings.tool_timeout)
@@ -142,7 +150,9 @@ def check_settings(settings: ClientSettings, logger: Logger) -> CheckedSettings:
     )
 
 
-def _providers(value: Any) -> tuple[AsyncBaseProvider, ...]:
+def _providers(
+    value: AsyncBaseProvider | Iterable[AsyncBaseProvider] | None,
+) -> tuple[AsyncBaseProvider, ...]:
     providers = _as_list(value)
     if not providers:
         raise ValueError("'providers' may not be empty")
@@ -155,17 +165,17 @@ def _providers(value: Any) -> tuple[AsyncBaseProvider, ...]:
     return tuple(providers)
 
 
-def _mcp_servers(value: Any) -> "tuple[MCPServerConfig, ...]":
+def _mcp_servers(value: ServerLike | Iterable[ServerLike] | None) -> "tuple[MCPServerConfig, ...]":
     if value is None:
         return ()
-    # Most clients have no servers, and the checks of theirs are not loaded for nothing.
+    # Most clients have no servers; loading the checks of theirs would slow every start-up.
     from seqoria_runtime.mcp._config.server_config import configs_of
 
     return configs_of(value)
 
 
-def _toolboxes(value: Any) -> tuple[LocalToolbox, ...]:
-    toolboxes = [value] if isinstance(value, LocalToolbox) else _as_list(value)
+def _toolboxes(value: LocalToolbox | Iterable[LocalToolbox] | None) -> tuple[LocalToolbox, ...]:
+    toolboxes: list[LocalToolbox] = _as_list([value] if isinstance(value, LocalToolbox) else value)
     for toolbox in toolboxes:
         if not isinstance(toolbox, LocalToolbox):
             raise TypeError(
@@ -174,7 +184,7 @@ def _toolboxes(value: Any) -> tuple[LocalToolbox, ...]:
     return tuple(toolboxes)
 
 
-def _registry(value: Any) -> ParameterRegistry | None:
+def _registry(value: object) -> ParameterRegistry | None:
     if value is None or isinstance(value, ParameterRegistry):
         return value
     if isinstance(value, Mapping):
@@ -185,7 +195,7 @@ def _registry(value: Any) -> ParameterRegistry | None:
     raise TypeError(f"'param_registry' takes a ParameterRegistry or a mapping, not {type(value).__name__}")
 
 
-def _limit(value: Any) -> int | AdaptiveLimit:
+def _limit(value: object) -> int | AdaptiveLimit:
     if value is None:
         return DEFAULT_MAX_CONCURRENCY
     if isinstance(value, AdaptiveLimit):
@@ -195,7 +205,7 @@ def _limit(value: Any) -> int | AdaptiveLimit:
     return value
 
 
-def _observers(value: Any) -> tuple[Any, ...]:
+def _observers(value: object) -> tuple[Callable[[CallEvent], object], ...]:
     if not isinstance(value, Iterable):
         raise TypeError(f"'observers' takes a collection of functions, not {type(value).__name__}")
     observers = tuple(value)
@@ -207,13 +217,13 @@ def _observers(value: Any) -> tuple[Any, ...]:
     return observers
 
 
-def _retry_policy(value: Any) -> RetryPolicy:
+def _retry_policy(value: object) -> RetryPolicy:
     if value is not None and not isinstance(value, (RetryPolicy, Mapping)):
         raise TypeError(f"'retry_policy' takes a RetryPolicy or a mapping, not {type(value).__name__}")
     return RetryPolicy.parse(value)
 
 
-def _system_prompt(value: Any) -> str:
+def _system_prompt(value: object) -> str:
     if value is None:
         return DEFAULT_SYSTEM_PROMPT
     if not isinstance(value, str):

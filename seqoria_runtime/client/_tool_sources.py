@@ -1,4 +1,4 @@
-"""Owns which tools a client offers: its sources, the blocklist, and the catalogue built from both."""
+"""The tools that a client offers: its toolboxes and servers, less the blocked names."""
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -14,14 +14,14 @@ from seqoria_runtime.toolbox import LocalToolbox
 class ToolSources:
     """The catalogue is empty while the client is closed, and replaced whole by `refresh`.
 
-    `remote` gives the tools of each server, which come behind those of the toolboxes.
+    `remote` returns the tools of each server, which come after those of the toolboxes.
     """
 
     def __init__(
         self,
         toolboxes: tuple[LocalToolbox, ...],
         blocked: frozenset[str],
-        remote: Callable[[], Iterable[Iterable[Tool]]] = tuple,
+        remote: Callable[[], Iterable[Iterable[Tool]]],
     ) -> None:
         self._toolboxes = toolboxes
         self._remote = remote
@@ -34,19 +34,23 @@ class ToolSources:
         self.catalogue = build_catalogue(chain(local, self._remote()), self._blocked)
 
     def clear(self) -> None:
+        """Offer no tool."""
         self.catalogue = Catalogue()
 
     def set_blocked(self, names: Iterable[str]) -> None:
+        """Block exactly these names."""
         self._blocked = _checks.names("names", names)
 
     def block(self, names: Iterable[str]) -> None:
+        """Block these names too."""
         self._blocked |= _checks.names("names", names)
 
     def unblock(self, names: Iterable[str]) -> None:
+        """Unblock these names."""
         self._blocked -= _checks.names("names", names)
 
     def listed(self) -> list[dict[str, Any]]:
-        """The catalogue as tool definitions, as copies that the application may change."""
+        """Return the catalogue as tool definitions that the application may change."""
         return [
             {
                 "type": "function",

@@ -1,24 +1,18 @@
-"""Owns the loop of one turn: ask the model, run the batch it asks for, commit the round, ask again.
+"""Runs one turn: ask the model, run the batch that it asks for, commit the round, ask again."""
 
-Runs as hosted work; it tells its consumer through a channel, and the history through its record.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from seqoria_runtime._base.catalogue import Catalogue
-from seqoria_runtime._execution.batches.batch import Batch
 from seqoria_runtime._execution.calls.scheduler import Scheduler
-from seqoria_runtime._execution.calls.settings import ExecutionSettings
 from seqoria_runtime._execution.places.places import Grant
 from seqoria_runtime._execution.streams.channel import Channel
 from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatChunk,
-    ChatMessage,
     LLMUsage,
     ToolCallOutcome,
     ToolCallRequest,
@@ -27,16 +21,12 @@ from seqoria_runtime.models import (
     ToolOutcome,
     ToolProgress,
 )
-from seqoria_runtime.models.errors import ProviderProtocolError, UnexpectedToolCallError
+from seqoria_runtime.models.errors import ProviderProtocolError
 from seqoria_runtime.providers._fallback import generate_with_fallback, stream_with_fallback
-from seqoria_runtime.providers._protocol import (
-    AsyncBaseProvider,
-    ModelRequest,
-    ModelResponse,
-    ToolDefinition,
-)
+from seqoria_runtime.providers._protocol import ModelRequest, ModelResponse
 
-from ._history.record import TurnRecord
+from ._history.record import HistoryRecord
+from ._services import Services, check_response
 
 TurnEvent: TypeAlias = ChatChunk | ToolOutcome | ToolProgress | ToolMessages | AssistantMessage
 
@@ -44,50 +34,23 @@ TURN_LIMIT_TEXT = "[Turn limit reached]"
 
 
 class TurnOptions(NamedTuple):
-    """What the application asked for in one `chat` or `stream_chat`."""
+    """The arguments of one `chat` or `stream_chat`."""
 
     max_turns: int
     model: str | None
     tool_choice: str
-    stream: bool
-    tool_events: bool
     keep_partial: bool
-
-
-class Definitions:
-    """The tools of a catalogue as models are told of them; those of the last catalogue are kept."""
-
-    def __init__(self) -> None:
-        self._catalogue = Catalogue()
-        self._definitions: tuple[ToolDefinition, ...] = ()
-
-    def of(self, catalogue: Catalogue) -> tuple[ToolDefinition, ...]:
-        if catalogue is not self._catalogue:
-            self._definitions = tuple(
-                ToolDefinition(entry.name, entry.tool.description, entry.tool.parameters)
-                for entry in catalogue.entries.values()
-            )
-            self._catalogue = catalogue
-        return self._definitions
-
-
-class Services(NamedTuple):
-    """What a turn uses of its client. `catalogue` gives the snapshot of now."""
-
-    providers: Sequence[AsyncBaseProvider]
-    catalogue: Callable[[], Catalogue]
-    execution: ExecutionSettings
-    batches: set[Batch]
-    definitions: Definitions
+    stream: bool = False
+    tool_events: bool = False
 
 
 class Turn:
-    """One turn. `context` is for its tools, `caller` is the tool call that started it, if any."""
+    """One turn. `context` has the trusted values; `caller` is the tool call that started it, if any."""
 
     def __init__(
         self,
         services: Services,
-        record: TurnRecord,
+        record: HistoryRecord,
         options: TurnOptions,
         *,
         context: Mapping[str, Any],
@@ -101,42 +64,47 @@ class Turn:
         self._usage: LLMUsage | None = None
 
     async def run(self, work: HostedWork[TurnEvent]) -> None:
-        """Run rounds until the model answers in text or the limit is reached."""
-        channel = work.channel
-        tool_choice = self._options.tool_choice
-        for _ in range(self._options.max_turns):
+        """Run rounds until the model answers in text or the limit is reached.
+
+        A cancelled turn leaves nothing running; its record then settles the history.
+        """
+        channel, options = work.channel, self._options
+        tool_choice = options.tool_choice
+        for _ in range(options.max_turns):
             catalogue = self._services.catalogue()
-            tools = self._services.definitions.of(catalogue)
-            request = model_request(self._record.messages, tools, tool_choice, self._options.model)
-            response = await self._ask(request, channel)
+            request = self._services.model_request(
+                self._record.messages, catalogue, tool_choice, options.model
+            )
+            response = check_response(await self._ask(request, channel), catalogue)
             self._add_usage(response.usage)
             if isinstance(response, AssistantMessage):
                 self._finish(response, channel)
                 return
-            check_calls(response, catalogue)
             await self._run_batch(response, catalogue, work)
             tool_choice = "none" if tool_choice == "none" else "auto"
-        self._finish(AssistantMessage(content=TURN_LIMIT_TEXT), channel)
+        self._finish(AssistantMessage(content=TURN_LIMIT_TEXT, finish_reason="turn_limit"), channel)
 
     async def _ask(self, request: ModelRequest, channel: Channel[TurnEvent]) -> ModelResponse:
-        if not self._options.stream and not self._options.keep_partial:
+        stream, keep_partial = self._options.stream, self._options.keep_partial
+        if not stream and not keep_partial:
             return await generate_with_fallback(self._services.providers, request)
-        # Most deltas find room: they are handed over without a coroutine of their own.
-        plain = self._options.stream and not self._options.keep_partial
+        # Most deltas find room in the buffer, and are sent without a coroutine for each.
+        plain = stream and not keep_partial
         async with aclosing(stream_with_fallback(self._services.providers, request)) as events:
             async for event in events:
                 if plain and isinstance(event, ChatChunk) and channel.try_send(event):
                     continue
                 if isinstance(event, ChatChunk):
-                    await self._pass_on(event, channel)
+                    await self._send_chunk(event, channel)
                 elif isinstance(event, (AssistantMessage, ToolCallRequestList)):
                     return event
         raise ProviderProtocolError("the model's stream ended without a response")
 
-    async def _pass_on(self, chunk: ChatChunk, channel: Channel[TurnEvent]) -> None:
+    async def _send_chunk(self, chunk: ChatChunk, channel: Channel[TurnEvent]) -> None:
         if not self._options.stream:
             self._record.note_text(chunk.content)
         elif self._options.keep_partial:
+            # Noted as the consumer takes it: an interrupted turn keeps the text that the consumer saw.
             await channel.send(chunk, partial(self._record.note_text, chunk.content))
         else:
             await channel.send(chunk)
@@ -144,27 +112,20 @@ class Turn:
     async def _run_batch(
         self, response: ToolCallRequestList, catalogue: Catalogue, work: HostedWork[TurnEvent]
     ) -> None:
-        calls, channel = response.tool_calls, work.channel
-        batch = self._services.execution.new_batch(
+        services, calls, channel = self._services, response.tool_calls, work.channel
+        tool_events = self._options.tool_events
+        batch = services.execution.new_batch(
             calls,
             catalogue,
-            on_settled=partial(_tell, channel) if self._options.tool_events else None,
-            on_progress=partial(_tell_progress, channel) if self._options.tool_events else None,
+            on_settled=partial(_send_outcome, channel) if tool_events else None,
+            on_progress=partial(_send_progress, channel) if tool_events else None,
         )
         self._record.open_round(response.message, calls, batch)
         scheduler = Scheduler(
-            batch,
-            self._services.execution,
-            variables=work.variables,
-            context=self._context,
-            caller=self._caller,
+            batch, services.execution, variables=work.variables, context=self._context, caller=self._caller
         )
-        self._services.batches.add(batch)
-        try:
-            outcomes = await scheduler.run(in_this_task=True)
-        finally:
-            self._services.batches.discard(batch)
-        await channel.send_and_wait(self._record.complete_round(outcomes), self._record.commit_round)
+        outcomes = await services.run(batch, scheduler, in_this_task=True)
+        await channel.send_and_wait(self._record.finish_round(outcomes), self._record.commit_round)
 
     def _add_usage(self, usage: LLMUsage | None) -> None:
         if usage is not None:
@@ -175,31 +136,9 @@ class Turn:
         channel.send_nowait(final, partial(self._record.commit_final, final))
 
 
-def _tell(channel: Channel[TurnEvent], request: ToolCallRequest, outcome: ToolCallOutcome) -> None:
+def _send_outcome(channel: Channel[TurnEvent], request: ToolCallRequest, outcome: ToolCallOutcome) -> None:
     channel.send_nowait(ToolOutcome(request, outcome))
 
 
-def _tell_progress(channel: Channel[TurnEvent], progress: ToolProgress) -> None:
+def _send_progress(channel: Channel[TurnEvent], progress: ToolProgress) -> None:
     channel.send_latest(id(progress.request), progress)
-
-
-def model_request(
-    messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition], tool_choice: str, model: str | None
-) -> ModelRequest:
-    """The question to the model; without tools nothing is said of tools at all."""
-    if not tools:
-        return ModelRequest(messages, model=model)
-    if tool_choice not in {"auto", "required", "none"} and all(tool.name != tool_choice for tool in tools):
-        raise ValueError(
-            "'tool_choice' must be 'auto', 'required', 'none' or the name of an available tool, "
-            f"not {tool_choice!r}"
-        )
-    return ModelRequest(messages, tools=tools, tool_choice=tool_choice, model=model)
-
-
-def check_calls(response: ToolCallRequestList, catalogue: Catalogue) -> None:
-    """Refuse a batch that nobody asked for, or that asks for nothing."""
-    if not response.tool_calls:
-        raise ProviderProtocolError("the model's response is a batch of no tool calls")
-    if not catalogue:
-        raise UnexpectedToolCallError("Unexpected tool call without tools")

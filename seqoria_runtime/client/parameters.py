@@ -1,4 +1,4 @@
-"""Where the values of hidden parameters come from."""
+"""The sources of hidden parameters."""
 
 from seqoria_runtime._execution.calls.hidden_parameters import ParameterRegistry
 

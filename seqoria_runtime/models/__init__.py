@@ -1,4 +1,4 @@
-"""The vocabulary: messages, events and errors. Imports neither `httpx` nor `mcp`."""
+"""Messages, events and errors. Imports neither `httpx` nor `mcp`."""
 
 from ._events import CallEvent, CallEventKind, ToolCallStarted, ToolOutcome, ToolProgress
 from ._messages import (
@@ -7,6 +7,7 @@ from ._messages import (
     ChatChunk,
     ChatMessage,
     ChatMessages,
+    History,
     LLMUsage,
     SystemMessage,
     ToolCallError,
@@ -30,6 +31,7 @@ __all__ = [
     "ChatMessage",
     "ChatMessages",
     "CircuitOpenError",
+    "History",
     "LLMUsage",
     "SystemMessage",
     "ToolCallError",

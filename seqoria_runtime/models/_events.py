@@ -1,4 +1,4 @@
-"""What a turn tells its consumer beside the messages."""
+"""The events of a stream that are not messages."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -8,7 +8,7 @@ from ._messages import ToolCallOutcome, ToolCallRequest
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """A call of the running round has settled; its round's `ToolMessages` follows later."""
+    """A call of the current round has settled; the round's `ToolMessages` follows later."""
 
     request: ToolCallRequest
     outcome: ToolCallOutcome
@@ -16,9 +16,9 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
-    """A running call says how far it is: `done` of `total`, in units of its own, and in words.
+    """The progress of a running call: `done` of `total`, in the tool's own units, and a `message`.
 
-    Of the reports of one call only the latest is kept until the consumer asks for it.
+    Only the latest progress of each call waits for the consumer.
     """
 
     request: ToolCallRequest
@@ -29,9 +29,9 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStarted:
-    """A provider's stream has begun to receive a tool call.
+    """The start of a tool call in a provider's stream.
 
-    It counts as output: after it a failure is raised, and no other provider is asked.
+    It counts as output: a failure after it is raised, and no other provider is asked.
     """
 
     name: str | None = None

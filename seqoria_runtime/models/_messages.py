@@ -1,11 +1,11 @@
-"""The messages of a conversation, as pydantic models that store and load as plain dictionaries.
+"""The messages of a conversation, as pydantic models that can be stored as plain dictionaries.
 
-Knows nothing of any provider's wire format: what a provider must get back unchanged is carried
-as opaque blocks.
+They are independent of any wire format; what a provider must get back unchanged is kept in opaque
+blocks.
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,18 +27,18 @@ ToolErrorKind: TypeAlias = Literal[
 ]
 
 UNNAMED_TOOL = "unnamed_tool"
-"""Stands for a tool name that the model left empty, so that the request can be stored and replayed."""
+"""The name of a call whose name the model left empty, so that the call can be stored and replayed."""
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
 
 
 class LLMUsage(_Model):
     """Tokens of one model response, or of all responses of a turn.
 
-    `cached_tokens` are part of the prompt tokens, `reasoning_tokens` part of the completion
-    tokens; both are `None` where the provider does not say.
+    `prompt_tokens` include `cached_tokens`, `completion_tokens` include `reasoning_tokens`; these
+    two are `None` if the provider does not report them.
     """
 
     prompt_tokens: int = 0
@@ -64,27 +64,27 @@ def _add_known(left: int | None, right: int | None) -> int | None:
 
 
 class SystemMessage(_Model):
-    """Instructions to the model; the first message of a history, if any."""
+    """Instructions for the model; the first message of a history, if there is one."""
 
     role: Literal["system"] = "system"
     content: str = ""
 
 
 class UserMessage(_Model):
-    """What the user said: text, or content blocks in the shapes that the docs of the providers list."""
+    """What the user said: text, or content blocks in the forms listed in docs/providers.md."""
 
     role: Literal["user"] = "user"
     content: str | list[dict[str, Any]] | None = None
 
 
 class AssistantMessage(_Model):
-    """What the model said in one response, its tool calls apart.
+    """What the model said in one response, without its tool calls.
 
-    `thinking` is its reasoning, never mixed into `content`. `blocks` are the response's parts as
-    the provider sent them, opaque and in order, for a provider whose wire format is
-    `wire_format`; a block `{"type": "tool_call", "index": n}` is the place of the response's
-    n-th call. `response_id` ties the message to the calls that came in the same response.
-    `interrupted` marks the text of a response that was not received to its end.
+    `thinking` is its reasoning, never mixed into `content`. `blocks` are the parts of the response
+    as the provider sent them, opaque and in order, for providers of the format `wire_format`; a
+    block `{"type": "tool_call", "index": n}` marks where the n-th call stood. The calls of the same
+    response have the same `response_id`. `interrupted` marks text that was not received in full.
+    `finish_reason` is the provider's, or `"turn_limit"` where the runtime ended the turn.
     """
 
     role: Literal["assistant"] = "assistant"
@@ -99,7 +99,7 @@ class AssistantMessage(_Model):
     interrupted: bool = False
 
     def parsed(self, kind: type[_T]) -> _T:
-        """Read the text as JSON of a kind: a pydantic model, or anything else that pydantic validates.
+        """Parse the text as JSON of a type: a pydantic model, or any other type that pydantic validates.
 
         Raises `StructuredOutputError`, which says what the model sent and what is wrong with it.
         """
@@ -121,9 +121,9 @@ class ChatChunk(_Model):
 class ToolCallRequest(_Model):
     """A tool call that the model asked for.
 
-    `invalid_arguments` holds the raw text, cut to a bounded length, where the model's arguments
-    were not a JSON object; such a call settles as an error and never runs. `response_id` names
-    the response that it came in.
+    If the model's arguments were not a JSON object, `invalid_arguments` has their text, bounded in
+    length, and the call settles as an error without running. The same holds for a call that the
+    output limit cut off (`truncated`). `response_id` names the response that contained the call.
     """
 
     role: Literal["tool_call"] = "tool_call"
@@ -137,7 +137,7 @@ class ToolCallRequest(_Model):
 
 
 class ToolCallResult(_Model):
-    """The text that a tool call gave."""
+    """The text that a tool call returned."""
 
     role: Literal["tool_result"] = "tool_result"
     type: Literal["tool_use"] = "tool_use"
@@ -148,7 +148,7 @@ class ToolCallResult(_Model):
 
 
 class ToolCallError(_Model):
-    """Why a tool call gave no result, in words that a model can act on; `kind` is for programs."""
+    """Why a tool call failed: `error` in words that a model can act on, `kind` for programs."""
 
     role: Literal["tool_error"] = "tool_error"
     type: Literal["tool_error"] = "tool_error"
@@ -160,7 +160,7 @@ class ToolCallError(_Model):
 
 
 class ToolCallRequestList(_Model):
-    """The batch that the model asked for in one response; `message` is what came beside the calls."""
+    """The tool calls of one response; `message` has the text and reasoning that came with them."""
 
     tool_calls: list[ToolCallRequest] = Field(default_factory=list)
     usage: LLMUsage | None = None
@@ -171,29 +171,32 @@ ToolCallOutcome: TypeAlias = ToolCallResult | ToolCallError
 ToolMessage: TypeAlias = ToolCallRequest | ToolCallResult | ToolCallError
 ChatMessage: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 ChatMessages: TypeAlias = ChatMessage
+"""The name of `ChatMessage` in seqoria-agent."""
+
+History: TypeAlias = list[ChatMessage | dict[str, Any]]
+"""An application's history: messages, and messages stored as dictionaries."""
 
 _TOOL_MESSAGE = (ToolCallRequest, ToolCallResult, ToolCallError)
 _TOOL_MESSAGE_SET = frozenset(_TOOL_MESSAGE)
 
 
 class ToolMessages(list[ToolMessage]):
-    """One round's calls and outcomes: request, outcome, request, outcome, in the model's order.
+    """The calls and outcomes of one round: request, outcome, request, outcome, in the model's order.
 
-    Accepts only requests, results and errors (`TypeError` otherwise); an update that holds
-    anything else changes nothing.
+    Raises `TypeError` for anything but requests, results and errors, and then changes nothing.
     """
 
     def __init__(self, items: Iterable[ToolMessage] = ()) -> None:
-        super().__init__(_checked(items))
+        super().__init__(_only_tool_messages(items))
 
     def append(self, item: ToolMessage) -> None:
-        super().append(*_checked([item]))
+        super().append(*_only_tool_messages([item]))
 
     def extend(self, items: Iterable[ToolMessage]) -> None:
-        super().extend(_checked(items))
+        super().extend(_only_tool_messages(items))
 
     def insert(self, index: SupportsIndex, item: ToolMessage) -> None:
-        super().insert(index, *_checked([item]))
+        super().insert(index, *_only_tool_messages([item]))
 
     def __iadd__(self, items: Iterable[ToolMessage]) -> "ToolMessages":  # type: ignore[override,misc]
         self.extend(items)
@@ -205,19 +208,19 @@ class ToolMessages(list[ToolMessage]):
     def __setitem__(self, index: slice, item: Iterable[ToolMessage]) -> None: ...
     def __setitem__(self, index: SupportsIndex | slice, item: Any) -> None:
         if isinstance(index, slice):
-            super().__setitem__(index, _checked(item))
+            super().__setitem__(index, _only_tool_messages(item))
         else:
-            super().__setitem__(index, _checked([item])[0])
+            super().__setitem__(index, _only_tool_messages([item])[0])
 
 
-def _checked(items: Iterable[ToolMessage]) -> list[ToolMessage]:
-    whole = list(items)
-    if _TOOL_MESSAGE_SET.issuperset(map(type, whole)):
-        return whole
-    for item in whole:
+def _only_tool_messages(items: Iterable[ToolMessage]) -> list[ToolMessage]:
+    messages = list(items)
+    if _TOOL_MESSAGE_SET.issuperset(map(type, messages)):
+        return messages
+    for item in messages:
         if not isinstance(item, _TOOL_MESSAGE):
             raise TypeError(
                 "ToolMessages holds ToolCallRequest, ToolCallResult and ToolCallError objects, "
                 f"not {type(item).__name__}"
             )
-    return whole
+    return messages

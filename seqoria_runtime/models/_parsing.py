@@ -1,4 +1,4 @@
-"""Makes a value of the text of a structured answer, or an error that says why it is none."""
+"""Parses the text of a structured answer, or says why it cannot be parsed."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -16,12 +16,13 @@ _MAX_REASONS = 3
 _ENDS = {
     "length": "it was cut by the output limit",
     "refusal": "the model refused",
-    "interrupted": "it was not received to its end",
+    "interrupted": "it was not received in full",
+    "turn_limit": "the turn ended at its limit",
 }
 
 
 def parse_answer(text: str, kind: type[_T], *, finish_reason: str | None) -> _T:
-    """Read the text as JSON of a kind that pydantic validates. Raises `StructuredOutputError`."""
+    """Parse the text as JSON of a type that pydantic validates. Raises `StructuredOutputError`."""
     try:
         return TypeAdapter(kind).validate_json(text)
     except ValidationError as error:
@@ -30,7 +31,7 @@ def parse_answer(text: str, kind: type[_T], *, finish_reason: str | None) -> _T:
     why = f"{early}; {reasons}" if early else reasons
     shown = repr(redact(bounded(text, _MAX_SHOWN))) if text.strip() else "no text"
     raise StructuredOutputError(
-        f"the answer is no {getattr(kind, '__name__', kind)} ({why}): the model sent {shown}",
+        f"the answer is not a valid {getattr(kind, '__name__', kind)} ({why}): the model sent {shown}",
         text=bounded(text, _MAX_KEPT),
         finish_reason=finish_reason,
     )

@@ -1,22 +1,22 @@
-"""The one tree of errors that this package raises.
+"""The errors that this package raises, in one tree.
 
 SeqoriaError
-├── ClientStateError (RuntimeError)          the client is not open, or used from a wrong place
-│   └── ClientClosedError                    it closed under a stream or a batch
-├── TurnInProgressError (RuntimeError)       the history list has a live turn already
-├── CallEndedError (RuntimeError)            the tool call that this work belonged to has ended
+├── ClientStateError (RuntimeError)          the client is not open, or is used in the wrong place
+│   └── ClientClosedError                    it closed while a stream or a batch was live
+├── TurnInProgressError (RuntimeError)       another turn is live on this history list
+├── CallEndedError (RuntimeError)            the tool call that started this work has ended
 ├── MissingExtraError (ImportError)          an optional part of the package is not installed
-├── StructuredOutputError (ValueError)       an answer's text is not what it was asked to be
-├── MCPServerError                           what goes wrong with a remote server; `server` names it
-│   ├── MCPConnectionError                   it cannot be reached, or was lost
+├── StructuredOutputError (ValueError)       an answer's text does not fit the type asked for
+├── MCPServerError                           a remote server failed; `server` names it
+│   ├── MCPConnectionError                   it cannot be reached, or the connection was lost
 │   └── MCPRequestError                      it answered a request with an error
 ├── ToolError
 │   ├── ToolNotFoundError (ValueError)
-│   ├── ToolExecutionError (RuntimeError)    a direct call by name failed; `kind` says how
-│   ├── ToolRemoteError                      a remote server answered with an error
+│   ├── ToolExecutionError (RuntimeError)    a direct call by name failed; `kind` says why
+│   ├── ToolRemoteError                      never raised; kept for code that catches it
 │   ├── CircuitOpenError
-│   └── DependencyError
-└── LLMError                                 everything that a provider can answer with
+│   └── DependencyError                      never raised; kept for code that catches it
+└── LLMError                                 a provider failed
     ├── MissingCredentialsError
     ├── AuthenticationError
     ├── PermissionDeniedError
@@ -30,7 +30,7 @@ SeqoriaError
     ├── InvalidRequestError
     ├── ProviderConnectionError
     │   └── ProviderTimeoutError
-    ├── ProviderProtocolError                an answer that breaks its own wire format
+    ├── ProviderProtocolError                an answer that breaks its wire format
     │   └── UnexpectedToolCallError (ValueError)
     ├── MaxRetriesExceededError
     └── AllProvidersFailedError (RuntimeError)
@@ -77,11 +77,11 @@ __all__ = [
 
 
 class SeqoriaError(Exception):
-    """Root of everything that this package raises on purpose, argument errors apart."""
+    """Root of the errors that this package defines; argument errors are `ValueError` or `TypeError`."""
 
 
 class ClientStateError(SeqoriaError, RuntimeError):
-    """The client is not open, or is entered, left or used where it cannot be."""
+    """The client is not open, or was entered, left or used in the wrong place."""
 
 
 class ClientClosedError(ClientStateError):
@@ -89,15 +89,15 @@ class ClientClosedError(ClientStateError):
 
 
 class TurnInProgressError(SeqoriaError, RuntimeError):
-    """A second turn was started on a history list whose first turn is still live."""
+    """Another turn is still live on this history list."""
 
 
 class CallEndedError(SeqoriaError, RuntimeError):
-    """Work that a tool call started tried to use the client after that call had ended."""
+    """Code that a tool call started used the client after the call had ended."""
 
 
 class MissingExtraError(SeqoriaError, ImportError):
-    """What was asked for needs an extra of this package that is not installed."""
+    """A feature needs an extra of this package that is not installed; `extra` names it."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} need an extra: pip install 'seqoria-runtime[{extra}]'")
@@ -105,9 +105,9 @@ class MissingExtraError(SeqoriaError, ImportError):
 
 
 class StructuredOutputError(SeqoriaError, ValueError):
-    """An answer's text is no JSON, or none of the kind that was wanted.
+    """An answer's text is not valid JSON of the type asked for.
 
-    `text` is the beginning of the answer, `finish_reason` what ended it.
+    `text` is the start of the answer, `finish_reason` the reason why the answer ended.
     """
 
     def __init__(self, message: str, *, text: str, finish_reason: str | None) -> None:
@@ -117,7 +117,7 @@ class StructuredOutputError(SeqoriaError, ValueError):
 
 
 class MCPServerError(SeqoriaError):
-    """Root of the errors of remote servers; `server` is the server's name."""
+    """Root of the errors about remote servers; `server` is the server's name."""
 
     def __init__(self, message: str, *, server: str) -> None:
         super().__init__(message)
@@ -125,11 +125,11 @@ class MCPServerError(SeqoriaError):
 
 
 class MCPConnectionError(MCPServerError):
-    """The server cannot be reached, did not get through its handshake, or was lost in mid request."""
+    """The server could not be reached, failed its handshake, or was lost during a request."""
 
 
 class MCPRequestError(MCPServerError):
-    """The server answered a request with an error; `code` is the protocol's, where there is one."""
+    """The server answered a request with an error; `code` is the JSON-RPC code, if there is one."""
 
     def __init__(self, message: str, *, server: str, code: int | None = None) -> None:
         super().__init__(message, server=server)
@@ -147,7 +147,7 @@ class ToolNotFoundError(ToolError, ValueError):
 class ToolExecutionError(ToolError, RuntimeError):
     """A direct call of a tool by name failed.
 
-    `kind` is the kind of the `ToolCallError` that the call would have been in a batch.
+    `kind` is the `kind` that the `ToolCallError` of the same call in a batch would have.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:
@@ -156,7 +156,7 @@ class ToolExecutionError(ToolError, RuntimeError):
 
 
 class ToolRemoteError(ToolError):
-    """A remote server answered a tool call with an error."""
+    """Never raised: a server's error is a `ToolCallError` or a `ToolExecutionError`. Kept for old code."""
 
 
 class CircuitOpenError(ToolError):
@@ -164,15 +164,15 @@ class CircuitOpenError(ToolError):
 
 
 class DependencyError(ToolError):
-    """Calls of one batch depend on each other in a circle."""
+    """Never raised: such a call settles as `cyclic_dependency`. Kept for code that catches it."""
 
 
 class LLMError(SeqoriaError):
     """Root of the errors of model providers.
 
-    `provider` names the provider, `status_code` is the HTTP status and `request_id` the server's
-    name for the request, each `None` where there is none. `retry_after` is the wait that the
-    server asked for, in seconds.
+    `provider` names the provider, `status_code` is the HTTP status, `request_id` the server's id of
+    the request, and `retry_after` the wait that the server asked for, in seconds. Each is `None` if
+    unknown.
     """
 
     def __init__(
@@ -192,41 +192,41 @@ class LLMError(SeqoriaError):
 
 
 class MissingCredentialsError(LLMError):
-    """No key was given; `missing_vars` names the environment variables that were looked at."""
+    """No key was found; `missing_vars` names the environment variables that were tried."""
 
     def __init__(
         self, message: str, *, provider: str | None = None, missing_vars: Sequence[str] = ()
     ) -> None:
         super().__init__(message, provider=provider)
-        self.missing_vars = list(missing_vars)
+        self.missing_vars: list[str] = list(missing_vars)
 
 
 class AuthenticationError(LLMError):
-    """The provider does not accept the credentials."""
+    """The provider rejected the credentials."""
 
 
 class PermissionDeniedError(LLMError):
-    """The credentials are valid but may not do this."""
+    """The credentials are valid but do not permit this request."""
 
 
 class ModelNotFoundError(LLMError):
-    """The provider has no model (or no endpoint) of that name; `model_id` is the one asked for."""
+    """The provider has no model (or endpoint) of that name; `model_id` is the name requested."""
 
     model_id: str | None = None
 
 
 class RateLimitError(LLMError):
-    """Too many requests for now; `retry_after` holds the parsed wait in seconds, where one was given."""
+    """Too many requests; `retry_after` is the wait in seconds, if the server gave one."""
 
 
 class QuotaExceededError(LLMError):
-    """The account has used up what it may use; waiting does not help. `limit_type` names the limit."""
+    """The account's quota is used up; waiting does not help. `limit_type` names the limit."""
 
     limit_type: str = "quota"
 
 
 class ContextLengthExceededError(LLMError):
-    """The prompt is longer than the model takes: `tokens` of at most `max_tokens`, where the server says."""
+    """The prompt is too long: `tokens` of at most `max_tokens`, if the server says."""
 
     model_id: str | None = None
     tokens: int | None = None
@@ -234,49 +234,49 @@ class ContextLengthExceededError(LLMError):
 
 
 class ContentFilterError(LLMError):
-    """The provider withheld the request or the answer; `filter_reason` is its own word for why."""
+    """A content filter blocked the request or the answer; `filter_reason` is the provider's reason."""
 
     filter_reason: str | None = None
 
 
 class ServerError(LLMError):
-    """The provider failed at its side (5xx)."""
+    """The provider failed (5xx)."""
 
 
 class OverloadedError(ServerError):
-    """The provider has no capacity at the moment (503, 529 or an error event that says so)."""
+    """The provider has no capacity now (503, 529 or an error event that says so)."""
 
 
 class InvalidRequestError(LLMError):
-    """The provider refuses the request as it is; `param` names the field, where the server says."""
+    """The provider rejected the request; `param` names the field, if the server says."""
 
     param: str | None = None
 
 
 class ProviderConnectionError(LLMError):
-    """The connection could not be made, or broke."""
+    """The connection failed or broke."""
 
 
 class ProviderTimeoutError(ProviderConnectionError):
-    """The connection, or the next event of the answer, took too long."""
+    """Connecting, or the next event of the answer, took too long."""
 
 
 class ProviderProtocolError(LLMError):
-    """The answer breaks its wire format: malformed, without its end mark, or cut short."""
+    """The answer breaks its wire format: it is malformed, cut short, or lacks its end mark."""
 
 
 class UnexpectedToolCallError(ProviderProtocolError, ValueError):
-    """The model asked for a tool though it was offered none."""
+    """The model called a tool although it was offered none."""
 
 
 class MaxRetriesExceededError(LLMError):
-    """Every attempt that the retry policy allows has failed; the last failure is the cause."""
+    """Every attempt that the retry policy allows failed; the last failure is the cause."""
 
 
 class AllProvidersFailedError(LLMError, RuntimeError):
-    """Every provider failed; `errors` holds each one's failure, in the order in which they were asked."""
+    """Every provider failed; `errors` holds their errors, in the order in which they were asked."""
 
     def __init__(self, errors: Sequence[LLMError]) -> None:
         listed = "; ".join(f"{error.provider or 'provider'}: {error}" for error in errors)
         super().__init__(f"All providers failed: {listed}")
-        self.errors = list(errors)
+        self.errors: list[LLMError] = list(errors)

@@ -77,7 +77,7 @@ async def test_timeouts_take_the_limit_down_and_cancelled_and_invalid_calls_do_n
         assert_idle(client)
 
 
-async def test_a_tool_that_makes_calls_of_its_own_does_not_move_the_limit() -> None:
+async def test_a_tool_that_makes_nested_calls_does_not_move_the_limit() -> None:
     lab = Lab()
     lab.add("work")
     async with lab.client(max_concurrency=AdaptiveLimit(4, 30, window=5)) as client:
@@ -91,7 +91,7 @@ async def test_a_tool_that_makes_calls_of_its_own_does_not_move_the_limit() -> N
         assert [change.limit for change in client.limit_history()] == [4]
 
 
-async def test_each_client_that_is_given_one_adaptive_limit_has_a_limit_of_its_own() -> None:
+async def test_clients_that_share_an_adaptive_limit_have_separate_limits() -> None:
     lab = Lab()
     lab.add("work")
     settings = ClientSettings(

@@ -38,7 +38,7 @@ def seen(server: HTTPFake, method: str) -> list[str | None]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("headers", [token_of, token_later], ids=["sync", "async"])
-async def test_each_call_carries_the_credentials_of_its_own_request(way: str, headers: Any) -> None:
+async def test_each_call_carries_the_credentials_of_its_request(way: str, headers: Any) -> None:
     server = HTTPFake(modern=way == "modern")
     server.tool("t")
     async with server.serving(), client_of(server, way, headers) as client:
@@ -70,7 +70,7 @@ async def test_turns_at_the_same_time_do_not_mix_their_credentials() -> None:
 
 @pytest.mark.clause("C96", "C105")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_value_that_no_header_may_have_fails_its_call_alone_and_is_not_told(way: str) -> None:
+async def test_a_value_that_no_header_may_have_fails_its_call_alone_and_is_not_shown(way: str) -> None:
     server = HTTPFake(modern=way == "modern")
     server.tool("t")
     async with server.serving(), client_of(server, way, token_of) as client:

@@ -80,7 +80,7 @@ async def test_a_client_that_is_not_open_says_so(how: Callable[[AsyncAIClient], 
 
 @pytest.mark.clause("C3")
 @pytest.mark.parametrize("how", WRONG_USES.values(), ids=WRONG_USES)
-async def test_a_wrong_argument_is_told_before_that_the_client_is_not_open(
+async def test_a_wrong_argument_is_reported_before_a_client_that_is_not_open(
     how: Callable[[AsyncAIClient], Any],
 ) -> None:
     with pytest.raises((TypeError, ValueError)):
@@ -221,7 +221,7 @@ class Own(Exception):
 
 
 class Running:
-    """A client, and consumers of it that run beside its body; each notes how it ended."""
+    """A client, and consumers of it that run next to its body; each notes how it ended."""
 
     def __init__(self, client: AsyncAIClient) -> None:
         self.client = client
@@ -252,7 +252,7 @@ CONSUMERS: dict[str, Callable[[AsyncAIClient], Awaitable[Any]]] = {
 
 @pytest.mark.clause("C3")
 @pytest.mark.parametrize("work", CONSUMERS.values(), ids=CONSUMERS)
-async def test_a_consumer_whose_client_closes_is_told_so(
+async def test_a_consumer_gets_an_error_when_its_client_closes(
     work: Callable[[AsyncAIClient], Awaitable[Any]],
 ) -> None:
     deeds = Deeds()
@@ -269,7 +269,7 @@ async def test_a_consumer_whose_client_closes_is_told_so(
 
 
 @pytest.mark.clause("C3", "C18")
-async def test_a_consumer_that_is_busy_when_its_client_closes_is_told_at_its_next_event() -> None:
+async def test_a_consumer_that_is_busy_when_its_client_closes_gets_the_error_at_its_next_event() -> None:
     history: list[Any] = []
     client = client_of(says("abc", chunks=3).stalls(after=2))
     async with client:
@@ -301,7 +301,7 @@ async def test_a_turn_that_was_not_read_to_its_end_when_its_client_closed_is_giv
 
 
 @pytest.mark.clause("C3")
-async def test_a_turn_whose_last_event_was_read_ends_well_after_its_client_closed() -> None:
+async def test_a_turn_that_was_read_to_its_last_event_ends_well_after_its_client_closed() -> None:
     history: list[Any] = []
     client = client_of(says("hello"), tools=recording_toolbox(Deeds()))
     batch = [ToolCallRequest(id="c1", name="work", arguments={"tag": "a"})]
@@ -316,7 +316,7 @@ async def test_a_turn_whose_last_event_was_read_ends_well_after_its_client_close
 
 
 @pytest.mark.clause("C3", "C20")
-async def test_a_failure_that_was_not_seen_yet_is_told_rather_than_that_the_client_closed() -> None:
+async def test_a_failure_that_was_not_seen_yet_is_raised_rather_than_that_the_client_closed() -> None:
     history: list[Any] = []
     client = client_of(says("ab", chunks=2).fails(Own("bug")))
     async with client:
@@ -517,7 +517,7 @@ async def test_a_tool_cannot_close_the_client_that_runs_it() -> None:
 
 
 @pytest.mark.clause("C31")
-async def test_a_tool_may_open_and_close_a_client_of_its_own() -> None:
+async def test_a_tool_may_open_and_close_another_client() -> None:
     tools = LocalToolbox()
 
     @tools.tool()

@@ -81,7 +81,7 @@ def test_a_client_without_a_provider_is_refused(nothing: Any) -> None:
 @pytest.mark.clause("C2")
 @pytest.mark.parametrize("wrong", ["acme", [None], [model(), object()], ScriptedProvider, {"acme": model()}])
 @pytest.mark.parametrize("through_settings", [False, True])
-def test_what_is_no_asynchronous_provider_is_refused(wrong: Any, through_settings: bool) -> None:
+def test_anything_but_asynchronous_providers_is_refused(wrong: Any, through_settings: bool) -> None:
     options = {"settings": ClientSettings(providers=wrong)} if through_settings else {"providers": wrong}
     with pytest.raises(TypeError, match="requires async providers"):
         AsyncAIClient(**options)
@@ -188,7 +188,7 @@ def test_settings_made_later_do_not_reach_a_client() -> None:
     assert client._settings.blocked_tools == {"add"}
 
 
-def test_a_copy_of_settings_has_containers_of_its_own() -> None:
+def test_a_copy_of_settings_has_copies_of_the_containers() -> None:
     settings = ClientSettings(
         providers=[model()],
         mcp_servers=["http://localhost:1"],

@@ -147,3 +147,17 @@ async def test_a_cancelled_direct_call_ends_before_its_caller_goes_on() -> None:
             await talk.client.call_mcp_tool("lingers", {"tag": "a", "seconds": 5})
         assert talk.deeds.cleaned == ["a"]
         assert talk.client.stats().free_slots == 16
+
+
+@pytest.mark.parametrize("method", ["run_tool_calls", "run_call_stream"])
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (ToolCallRequest(id="1", name="add"), r"not a single one: use \[call\]"),
+        ("add", "'calls' must be a list of ToolCallRequest objects, not str"),
+        ([{"id": "1", "name": "add"}], r"calls\[0\] must be a ToolCallRequest, not dict"),
+    ],
+)
+def test_what_is_not_a_list_of_calls_is_refused_at_the_call(method: str, wrong: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        getattr(Talk().client, method)(wrong)

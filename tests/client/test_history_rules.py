@@ -1,19 +1,17 @@
+import sys
+from collections import UserDict
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.client._history.record import (
-    StepRecord,
-    TurnRecord,
-    check_history,
-    has_system_message,
-    insert_system_prompt,
-    paired,
-    to_messages,
-)
+from seqoria_runtime.client._arguments import history_list
+from seqoria_runtime.client._history import reading
+from seqoria_runtime.client._history.reading import HistoryReader, has_system_message, to_messages
+from seqoria_runtime.client._history.record import HistoryRecord, paired
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatChunk,
@@ -57,7 +55,7 @@ class FakeBatch:
 @pytest.mark.clause("C15")
 def test_a_history_is_a_list_of_the_applications_own_and_is_given_back_as_it_is() -> None:
     history: list[Any] = []
-    assert check_history(history) is history
+    assert history_list(history) is history
 
 
 @pytest.mark.parametrize(
@@ -70,9 +68,9 @@ def test_a_history_is_a_list_of_the_applications_own_and_is_given_back_as_it_is(
         (iter([]), TypeError, "history must be an application-owned list"),
     ],
 )
-def test_anything_else_is_no_history(wrong: Any, error: type[Exception], text: str) -> None:
+def test_anything_but_a_list_is_refused_as_history(wrong: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        check_history(wrong)
+        history_list(wrong)
 
 
 MESSAGES: list[ChatMessage] = [
@@ -191,9 +189,151 @@ def test_a_stored_call_with_broken_arguments_is_kept_with_its_bounded_raw_text(r
         ({"role": "assistant", "tool_calls": [{"id": "", "function": {"name": "add"}}]}, ValueError),
     ],
 )
-def test_what_is_no_message_is_refused_with_its_place(item: Any, error: type[Exception]) -> None:
+def test_anything_but_a_message_is_refused_with_its_position(item: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"history\[1\]"):
         to_messages([QUESTION, item])
+
+
+# Each dictionary is read once
+
+
+def times_read(work: Callable[[], object]) -> int:
+    """How many items of a history are read while `work` runs."""
+    read = 0
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal read
+        read += event == "call" and frame.f_code is reading._message_list.__code__
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return read
+
+
+def stored(messages: Sequence[ChatMessage]) -> list[Any]:
+    return [message.model_dump(mode="json") for message in messages]
+
+
+def test_a_turn_reads_each_dictionary_of_its_history_once() -> None:
+    history = stored(MESSAGES)
+    record = HistoryRecord(history, QUESTION, system_prompt=PROMPT)
+
+    def turn() -> None:
+        record.start()
+        for number in range(5):
+            assert record.messages[1 : -number or None][-1] == QUESTION
+            history.append(AssistantMessage(content=str(number)))
+
+    assert times_read(turn) == len(MESSAGES)
+
+
+def change(history: list[Any], how: str) -> int:
+    """Change a history as an application may at the barrier; return how many items have to be read anew."""
+    match how:
+        case "nothing":
+            return 0
+        case "append a message":
+            history.append(UserMessage(content="and now?"))
+            return 0
+        case "append a dictionary":
+            history.append({"role": "user", "content": "and now?"})
+            return 1
+        case "insert in front":
+            history.insert(0, {"role": "system", "content": "be brief"})
+            return 1
+        case "remove":
+            del history[:2]
+            return 0
+        case "reorder":
+            history.reverse()
+            return 0
+        case "equal dictionaries":
+            history[:] = [dict(item) for item in history]
+            return len(history)
+        case "another dictionary":
+            history[1] = {"role": "user", "content": "hello"}
+            return 1
+        case "a field":
+            history[2]["content"] = "changed"
+            return 1
+        case "deep in a block":
+            history[1]["content"][0]["text"] = "changed"
+            return 1
+        case "deep in arguments":
+            history[3]["arguments"]["a"].append(4)
+            return 1
+        case "a field more":
+            history[6]["response_id"] = "r2"
+            return 1
+    raise AssertionError(how)
+
+
+@pytest.mark.clause("C21")
+@pytest.mark.parametrize(
+    "how",
+    [
+        "nothing",
+        "append a message",
+        "append a dictionary",
+        "insert in front",
+        "remove",
+        "reorder",
+        "equal dictionaries",
+        "another dictionary",
+        "a field",
+        "deep in a block",
+        "deep in arguments",
+        "a field more",
+    ],
+)
+def test_what_an_application_changed_in_its_list_is_seen_and_only_that_is_read_anew(how: str) -> None:
+    history = stored(MESSAGES)
+    reader = HistoryReader(history)
+    reader.messages()
+    anew = change(history, how)
+    assert times_read(reader.messages) == anew
+    assert reader.messages() == to_messages(history)
+
+
+class Sticky(dict[str, Any]):
+    """A dictionary that equals everything, so that comparing it shows no change."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize("item", [Sticky(role="user", content="q"), UserDict(role="user", content="q")])
+def test_a_mapping_that_may_change_unseen_is_read_each_time(item: Any) -> None:
+    reader = HistoryReader([item])
+    reader.messages()
+    item["content"] = "changed"
+    assert reader.messages() == [UserMessage(content="changed")]
+
+
+def test_a_dictionary_that_holds_itself_is_read_each_time() -> None:
+    item: dict[str, Any] = {"role": "user", "content": "q"}
+    item["itself"] = item
+    reader = HistoryReader([item])
+    assert [times_read(reader.messages) for _ in range(3)] == [1, 1, 1]
+    item["content"] = "changed"
+    assert reader.messages() == [UserMessage(content="changed")]
+
+
+def test_a_bad_dictionary_is_refused_each_time_with_its_place_of_that_time() -> None:
+    history: list[Any] = [{"role": "user", "content": 3}]
+    reader = HistoryReader(history)
+    with pytest.raises(ValueError, match=r"history\[0\]"):
+        reader.messages()
+    history.insert(0, {"role": "user", "content": "q"})
+    with pytest.raises(ValueError, match=r"history\[1\]"):
+        reader.messages()
+    history[1]["content"] = "mended"
+    assert reader.messages() == [UserMessage(content="q"), UserMessage(content="mended")]
 
 
 # The system prompt
@@ -210,7 +350,7 @@ def test_what_is_no_message_is_refused_with_its_place(item: Any, error: type[Exc
 )
 def test_a_history_keeps_the_system_message_that_it_starts_with(first: Any) -> None:
     history = [first, QUESTION]
-    insert_system_prompt(history, PROMPT)
+    HistoryRecord(history, None, system_prompt=PROMPT).start()
     assert history == [first, QUESTION]
     assert history[0] is first
     assert has_system_message(history)
@@ -220,43 +360,33 @@ def test_a_history_keeps_the_system_message_that_it_starts_with(first: Any) -> N
 @pytest.mark.parametrize("history", [[], [QUESTION], [{"role": "user", "content": "q"}]])
 def test_a_history_without_one_gets_the_prompt_in_front(history: list[Any]) -> None:
     before = list(history)
-    insert_system_prompt(history, PROMPT)
+    HistoryRecord(history, None, system_prompt=PROMPT).start()
     assert history == [{"role": "system", "content": PROMPT}, *before]
 
 
 @pytest.mark.clause("C17")
-def test_an_empty_prompt_is_no_prompt() -> None:
+def test_an_empty_prompt_adds_nothing() -> None:
     history: list[Any] = []
-    insert_system_prompt(history, "")
+    HistoryRecord(history, None, system_prompt="").start()
     assert history == []
 
 
 # What a turn leaves
 
 
-class Settling:
-    """A record on a history, and whether it has settled."""
+class Started:
+    """A record that has started on a history."""
 
     def __init__(
         self, history: list[Any] | None = None, *, prompt: str = "", keep_partial: bool = False
     ) -> None:
         self.history: list[Any] = [] if history is None else history
-        self.settled = 0
-        self.record = TurnRecord(
-            self.history,
-            QUESTION,
-            system_prompt=prompt,
-            keep_partial=keep_partial,
-            on_settled=self._count,
-        )
-        self.record.begin()
-
-    def _count(self) -> None:
-        self.settled += 1
+        self.record = HistoryRecord(self.history, QUESTION, system_prompt=prompt, keep_partial=keep_partial)
+        self.record.start()
 
 
-def test_a_turn_begins_with_its_user_message_behind_the_prompt() -> None:
-    turn = Settling(prompt=PROMPT)
+def test_a_turn_starts_with_its_user_message_after_the_prompt() -> None:
+    turn = Started(prompt=PROMPT)
     assert turn.history == [{"role": "system", "content": PROMPT}, QUESTION]
     assert turn.record.history is turn.history
     assert turn.record.messages == [SystemMessage(content=PROMPT), QUESTION]
@@ -264,27 +394,27 @@ def test_a_turn_begins_with_its_user_message_behind_the_prompt() -> None:
 
 def test_a_turn_on_a_bad_history_adds_nothing() -> None:
     history: list[Any] = [{"role": "wizard"}]
-    record = TurnRecord(history, QUESTION, system_prompt=PROMPT, keep_partial=False, on_settled=lambda: None)
+    record = HistoryRecord(history, QUESTION, system_prompt=PROMPT)
     with pytest.raises(ValueError, match=r"history\[0\]"):
-        record.begin()
+        record.start()
     assert history == [{"role": "wizard"}]
 
 
 @pytest.mark.clause("C18")
 def test_a_turn_that_added_nothing_takes_its_own_user_message_back_and_no_other() -> None:
     earlier, meanwhile = UserMessage(content="q"), UserMessage(content="q")
-    turn = Settling([earlier], prompt=PROMPT)
+    turn = Started([earlier], prompt=PROMPT)
     turn.history.append(meanwhile)
     turn.record.settle()
     assert turn.history == [{"role": "system", "content": PROMPT}, earlier, meanwhile]
     assert turn.history[1] is earlier
     assert turn.history[2] is meanwhile
-    assert turn.settled == 1
+    assert turn.record.settled
 
 
 @pytest.mark.clause("C18")
 def test_a_user_message_that_the_application_removed_is_not_missed() -> None:
-    turn = Settling()
+    turn = Started()
     turn.history.clear()
     turn.record.settle()
     assert turn.history == []
@@ -292,7 +422,7 @@ def test_a_user_message_that_the_application_removed_is_not_missed() -> None:
 
 @pytest.mark.clause("C12")
 def test_a_complete_turn_leaves_its_messages_in_order_and_settles_with_the_last() -> None:
-    turn = Settling()
+    turn = Started()
     beside = AssistantMessage(content="so", response_id="r1")
     turn.record.open_round(beside, [request()], FakeBatch([result()]))
     turn.record.commit_round()
@@ -302,13 +432,13 @@ def test_a_complete_turn_leaves_its_messages_in_order_and_settles_with_the_last(
     assert turn.history[-1] is answer
     histories.check_history(turn.history)
     turn.record.settle()
-    assert turn.settled == 1
+    assert turn.record.settled
     assert len(turn.history) == 5
 
 
 @pytest.mark.clause("C18")
 def test_a_round_that_began_is_completed_once() -> None:
-    turn = Settling()
+    turn = Started()
     turn.record.open_round(None, [request()], FakeBatch([result()]))
     turn.record.settle()
     turn.record.settle()
@@ -319,7 +449,7 @@ def test_a_round_that_began_is_completed_once() -> None:
 @pytest.mark.clause("C18")
 @pytest.mark.parametrize("keep_partial", [False, True])
 def test_a_round_of_which_no_call_began_is_left_out_whole(keep_partial: bool) -> None:
-    turn = Settling(keep_partial=keep_partial)
+    turn = Started(keep_partial=keep_partial)
     beside = AssistantMessage(content="so", response_id="r1")
     turn.record.open_round(beside, [request()], FakeBatch([result()], begun=False))
     turn.record.settle()
@@ -334,7 +464,7 @@ def test_a_round_of_which_no_call_began_is_left_out_whole(keep_partial: bool) ->
 def test_an_unfinished_answer_is_left_only_where_that_was_asked_for(
     keep_partial: bool, left: list[Any]
 ) -> None:
-    turn = Settling(keep_partial=keep_partial)
+    turn = Started(keep_partial=keep_partial)
     turn.record.note_text("half ")
     turn.record.note_text("")
     turn.record.note_text("an")
@@ -344,7 +474,7 @@ def test_an_unfinished_answer_is_left_only_where_that_was_asked_for(
 
 @pytest.mark.clause("C19")
 def test_text_of_a_finished_response_is_not_left_a_second_time() -> None:
-    turn = Settling(keep_partial=True)
+    turn = Started(keep_partial=True)
     turn.record.note_text("so")
     beside = AssistantMessage(content="so", response_id="r1")
     turn.record.open_round(beside, [request()], FakeBatch([result()]))
@@ -364,10 +494,10 @@ def test_text_of_a_finished_response_is_not_left_a_second_time() -> None:
         (AssistantMessage(blocks=[{"type": "tool_call", "index": 0}]), True),
     ],
 )
-def test_what_came_beside_calls_is_kept_where_there_is_anything(
+def test_what_came_with_calls_is_kept_if_there_is_anything(
     beside: AssistantMessage | None, kept: bool
 ) -> None:
-    turn = Settling()
+    turn = Started()
     turn.record.open_round(beside, [request()], FakeBatch([result()]))
     turn.record.commit_round()
     assert (turn.history[1] is beside) is kept
@@ -386,7 +516,7 @@ def test_calls_and_outcomes_stand_in_pairs() -> None:
 
 # Every order in which a turn can go
 
-STEPS: dict[str, Callable[[TurnRecord, int], None]] = {
+STEPS: dict[str, Callable[[HistoryRecord, int], None]] = {
     "text": lambda record, _: record.note_text("t"),
     "open": lambda record, number: record.open_round(
         AssistantMessage(content="so", response_id=f"r{number}"),
@@ -413,13 +543,13 @@ def test_wherever_a_turn_ends_its_history_can_be_continued(
     rounds: list[tuple[str, ...]], rest: tuple[str, ...], keep_partial: bool, finished: bool
 ) -> None:
     before: list[Any] = [UserMessage(content="earlier"), AssistantMessage(content="answer")]
-    turn = Settling(list(before), keep_partial=keep_partial)
+    turn = Started(list(before), keep_partial=keep_partial)
     for number, step in enumerate(step for steps in [*rounds, rest] for step in steps):
         STEPS[step](turn.record, number)
     if finished and not rest:
         turn.record.commit_final(AssistantMessage(content="done"))
     turn.record.settle()
-    assert turn.settled == 1
+    assert turn.record.settled
     assert turn.history[:2] == before
     histories.check_history(turn.history)
     turn.history.append(QUESTION)
@@ -434,8 +564,8 @@ def test_wherever_a_turn_ends_its_history_can_be_continued(
 def test_a_step_keeps_its_user_message_only_if_it_is_answered(answered: bool) -> None:
     twin = UserMessage(content="q")
     history: list[Any] = [twin]
-    record = StepRecord(history, QUESTION, system_prompt=PROMPT)
-    record.begin()
+    record = HistoryRecord(history, QUESTION, system_prompt=PROMPT)
+    record.start()
     assert [message.role for message in record.messages] == ["system", "user", "user"]
     if answered:
         record.keep()
@@ -448,7 +578,7 @@ def test_a_step_keeps_its_user_message_only_if_it_is_answered(answered: bool) ->
 @pytest.mark.clause("C80")
 def test_a_step_without_a_user_message_adds_nothing() -> None:
     history: list[Any] = [UserMessage(content="q")]
-    record = StepRecord(history, None, system_prompt="")
-    record.begin()
+    record = HistoryRecord(history, None, system_prompt="")
+    record.start()
     record.settle()
     assert history == [UserMessage(content="q")]

@@ -323,7 +323,7 @@ async def test_a_list_that_cannot_be_settled_harms_neither_client_nor_event_loop
 
 
 @pytest.mark.clause("C20", "C22", "C31")
-async def test_a_list_that_cannot_be_settled_is_told_to_who_closes_the_stream() -> None:
+async def test_closing_the_stream_raises_when_the_list_cannot_be_settled() -> None:
     talk = Talk(calls(call("work", tag="a", seconds=5)))
     talk.history = Fickle()
     async with talk.client:

@@ -1,6 +1,10 @@
+import subprocess
+import sys
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from seqoria_runtime.client import AsyncAIClient
@@ -23,7 +27,7 @@ TWO_ROUNDS = (
 
 @pytest.mark.clause("C21")
 @pytest.mark.parametrize("form", ["chat", "stream_chat"])
-async def test_nothing_goes_on_behind_tool_messages_until_the_next_event_is_asked_for(form: str) -> None:
+async def test_nothing_goes_on_after_tool_messages_until_the_next_event_is_asked_for(form: str) -> None:
     talk = Talk(*TWO_ROUNDS)
     asked, begun = [], []
     async with talk.client, getattr(talk.client, form)("q", history=talk.history) as turn:
@@ -109,6 +113,64 @@ async def test_the_rule_holds_over_all_clients_of_the_process() -> None:
     async with talk.client, other.client, talk.client.chat("q", history=talk.history):
         with pytest.raises(TurnInProgressError):
             await anext(other.client.chat("q", history=talk.history))
+
+
+@pytest.mark.clause("C22")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_turn_is_refused_while_another_event_loop_has_one_on_the_list(backend: str) -> None:
+    talk, other = Talk(stalls()), Talk(says("hi"))
+
+    async def second() -> None:
+        async with other.client:
+            with pytest.raises(TurnInProgressError, match="in another event loop"):
+                await anext(other.client.chat("q", history=talk.history))
+
+    async def first() -> None:
+        async with talk.client, talk.client.chat("q", history=talk.history):
+            await anyio.to_thread.run_sync(partial(anyio.run, second, backend=backend))
+
+    anyio.run(first, backend=backend)
+    assert not _live
+
+
+LOOP_THAT_DIES = """
+import anyio, asyncio
+from seqoria_runtime import AsyncAIClient
+from seqoria_runtime.testing import ScriptedProvider, says, stalls
+
+history = []
+
+async def first():
+    client = AsyncAIClient([ScriptedProvider([stalls()])], system_prompt="")
+    await client.__aenter__()
+    turn = client.chat("q", history=history)
+    await turn.__aenter__()
+    await asyncio.sleep(0)
+    return client, turn
+
+async def second():
+    async with AsyncAIClient([ScriptedProvider([says("hi")])], system_prompt="") as client:
+        async with client.chat("again", history=history) as turn:
+            print([event.content async for event in turn])
+
+loop = asyncio.new_event_loop()
+held = loop.run_until_complete(first())
+loop.close()
+asyncio.run(second())
+print([message.content for message in history])
+"""
+
+
+@pytest.mark.clause("C22")
+def test_a_list_is_free_when_the_event_loop_of_its_turn_is_gone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOOP_THAT_DIES],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["['hi']", "['again', 'hi']"], done.stderr
 
 
 @pytest.mark.clause("C5", "C22")

@@ -159,7 +159,7 @@ async def test_local_tools_keep_their_names_and_an_alias_reaches_its_own_server(
 
 
 @pytest.mark.clause("C104")
-async def test_names_go_by_configuration_and_not_by_who_was_there_first() -> None:
+async def test_names_go_by_configuration_and_not_by_the_order_of_connecting() -> None:
     late, early = FakeServer("late"), FakeServer("early")
     late.tool("t", inputSchema={"type": "object", "title": "late"})
     early.tool("t", inputSchema={"type": "object", "title": "early"})
@@ -395,7 +395,7 @@ async def test_blocked_remote_tools_are_neither_offered_nor_run() -> None:
 
 
 @pytest.mark.clause("C75")
-async def test_a_direct_call_gives_text_and_takes_no_trusted_values_for_a_server() -> None:
+async def test_a_direct_call_returns_text_and_takes_no_trusted_values_for_a_server() -> None:
     server = FakeServer()
 
     async def refuse(arguments: Json) -> Json:
@@ -518,7 +518,7 @@ def test_bad_servers_are_refused_at_construction(servers: Any, complaint: str) -
         AsyncAIClient([ScriptedProvider([])], settings=ClientSettings(mcp_servers=servers))
 
 
-async def test_what_is_to_be_removed_has_to_be_told_by_name_or_configuration() -> None:
+async def test_a_server_to_remove_has_to_be_given_by_name_or_configuration() -> None:
     async with client_of() as client:
         with pytest.raises(TypeError, match="'servers' takes URLs and MCPServerConfig objects, not int"):
             await client.remove_mcp_servers([5])  # type: ignore[list-item]

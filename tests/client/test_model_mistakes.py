@@ -145,9 +145,7 @@ def _without_parameters(value: Any) -> Any:
 
 @pytest.mark.clause("C64")
 @pytest.mark.case("L1")
-async def test_a_result_that_cannot_be_text_is_the_error_of_its_own_call_and_never_of_the_next_request() -> (
-    None
-):
+async def test_a_result_that_cannot_be_text_is_the_error_of_its_call_and_never_of_the_next_request() -> None:
     tools, said = odd_results()
     talk = Talk(calls(*(call(name) for name in said)), says("done"), tools=tools)
     [messages, answer] = await talk.chat()

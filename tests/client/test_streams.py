@@ -15,7 +15,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from seqoria_runtime._execution.streams.stream import HostedStream
+from seqoria_runtime._execution.streams.stream import Stream
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import AssistantMessage, ToolCallRequest, ToolMessages
 from seqoria_runtime.testing import Reply, ScriptedProvider, call, calls, says
@@ -35,14 +35,14 @@ CLEANUP = 0.25
 class Source:
     """A stream whose first event comes at once and whose next one is far away."""
 
-    def __init__(self, opening: Callable[[Talk], HostedStream[Any]], *script: Reply) -> None:
+    def __init__(self, opening: Callable[[Talk], Stream[Any]], *script: Reply) -> None:
         self._opening = opening
         self._script = script
 
     def talk(self) -> Talk:
         return Talk(*self._script)
 
-    def open(self, talk: Talk) -> HostedStream[Any]:
+    def open(self, talk: Talk) -> Stream[Any]:
         return self._opening(talk)
 
 
@@ -69,7 +69,7 @@ SOURCES = {
 every_source = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 
 
-async def at_work(stream: HostedStream[Any]) -> None:
+async def at_work(stream: Stream[Any]) -> None:
     """Take the first event, and have the work behind it wait for the next one."""
     await anext(stream)
     with anyio.move_on_after(1) as scope:
@@ -225,7 +225,7 @@ class AsyncExitForms:
         self._talk = talk
         self._source = source
 
-    async def __aenter__(self) -> HostedStream[Any]:
+    async def __aenter__(self) -> Stream[Any]:
         await self._talk.client.__aenter__()
         self._stream = self._source.open(self._talk)
         if self._form == "stream inside":
@@ -317,7 +317,7 @@ async def test_a_waiting_consumer_ends_when_another_task_closes_the_stream(sourc
     talk = source.talk()
     ends: list[Any] = []
 
-    async def consume(stream: HostedStream[Any]) -> None:
+    async def consume(stream: Stream[Any]) -> None:
         try:
             await anext(stream)
         except StopAsyncIteration:
@@ -335,11 +335,11 @@ async def test_a_waiting_consumer_ends_when_another_task_closes_the_stream(sourc
 
 
 @pytest.mark.clause("C31")
-async def test_all_who_close_a_stream_wait_until_it_has_ended() -> None:
+async def test_all_tasks_that_close_a_stream_wait_until_it_has_ended() -> None:
     talk = Talk()
     closed: list[float] = []
 
-    async def close(stream: HostedStream[Any], delay: float) -> None:
+    async def close(stream: Stream[Any], delay: float) -> None:
         await anyio.sleep(delay)
         await stream.aclose()
         closed.append(anyio.current_time())
@@ -404,7 +404,7 @@ async def test_a_tool_that_ignores_its_cancellation_delays_the_closing() -> None
 @pytest.mark.parametrize("form", ["async", "thread", "own task", "hidden parameter", "nested"])
 async def test_a_tool_that_closes_its_own_turn_gets_an_error_and_not_a_hang(form: str) -> None:
     tools = LocalToolbox()
-    streams: list[HostedStream[Any]] = []
+    streams: list[Stream[Any]] = []
 
     async def close_it() -> None:
         await streams[0].aclose()
@@ -451,7 +451,7 @@ async def test_a_tool_that_closes_its_own_turn_gets_an_error_and_not_a_hang(form
 @pytest.mark.clause("C31")
 async def test_a_tool_may_close_another_turn() -> None:
     tools = LocalToolbox()
-    streams: list[HostedStream[Any]] = []
+    streams: list[Stream[Any]] = []
 
     @tools.tool()
     async def stop_other() -> str:
@@ -495,8 +495,8 @@ def shape(event: Any) -> Any:
     return type(event).__name__, getattr(event, "content", None)
 
 
-async def in_pieces(stream: HostedStream[Any], attempt: Callable[[HostedStream[Any]], Any]) -> list[Any]:
-    """Read a stream to its end with attempts that give up now and then, by returning `None`."""
+async def in_pieces(stream: Stream[Any], attempt: Callable[[Stream[Any]], Any]) -> list[Any]:
+    """Read a stream to its end with attempts that now and then give up and return `None`."""
     events: list[Any] = []
     while True:
         try:
@@ -507,13 +507,13 @@ async def in_pieces(stream: HostedStream[Any], attempt: Callable[[HostedStream[A
             events.append(shape(event))
 
 
-async def by_scope(stream: HostedStream[Any]) -> Any:
+async def by_scope(stream: Stream[Any]) -> Any:
     with anyio.move_on_after(0.1):
         return await anext(stream)
     return None
 
 
-async def by_timeout(stream: HostedStream[Any]) -> Any:
+async def by_timeout(stream: Stream[Any]) -> Any:
     try:
         async with asyncio.timeout(0.1):
             return await anext(stream)
@@ -521,14 +521,14 @@ async def by_timeout(stream: HostedStream[Any]) -> Any:
         return None
 
 
-async def by_wait_for(stream: HostedStream[Any]) -> Any:
+async def by_wait_for(stream: Stream[Any]) -> Any:
     try:
         return await asyncio.wait_for(anext(stream), 0.1)
     except TimeoutError:
         return None
 
 
-async def in_a_task_that_is_cancelled(stream: HostedStream[Any]) -> Any:
+async def in_a_task_that_is_cancelled(stream: Stream[Any]) -> Any:
     task = asyncio.create_task(anext(stream))
     await asyncio.sleep(0.1)
     if task.done():
@@ -581,7 +581,7 @@ async def _cancel_near(scope: anyio.CancelScope, gap: int) -> None:
     scope.cancel()
 
 
-async def cancelled_near(gap: int, stream: HostedStream[Any]) -> Any:
+async def cancelled_near(gap: int, stream: Stream[Any]) -> Any:
     """Wait for an event, and be cancelled `gap` ticks after the whole second in which it comes."""
     event: Any = None
     try:
@@ -603,7 +603,7 @@ async def test_a_native_cancel_in_the_very_tick_of_an_event_loses_nothing(
     talk = Talk(says("x" * 40, chunks=40, every=1.0))
     seen = []
     async with talk.client:
-        stream: HostedStream[Any] = talk.client.stream_chat("q", history=talk.history)
+        stream: Stream[Any] = talk.client.stream_chat("q", history=talk.history)
         while True:
             reader = asyncio.create_task(anext(stream))
             await asyncio.sleep(1.0)
@@ -677,7 +677,7 @@ async def test_a_consumer_of_many_buffered_events_lets_other_tasks_run() -> None
 # Dropped streams
 
 
-async def break_out(stream: HostedStream[Any]) -> None:
+async def break_out(stream: Stream[Any]) -> None:
     async for _ in stream:
         break
 
@@ -783,7 +783,7 @@ async def test_a_stream_that_was_left_alone_is_closed_with_the_client(source: So
 
 
 @pytest.mark.clause("C34")
-async def test_a_stream_whose_last_event_was_seen_is_dropped_without_a_word() -> None:
+async def test_a_stream_is_dropped_without_a_warning_after_its_last_event() -> None:
     talk = Talk(says("hi"))
     async with talk.client:
         async for event in talk.client.stream_chat("q", history=talk.history):

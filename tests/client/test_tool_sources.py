@@ -58,7 +58,7 @@ async def test_hidden_parameters_are_not_listed() -> None:
 
 
 @pytest.mark.clause("C104")
-async def test_of_two_tools_of_one_name_the_second_is_told_by_its_schema() -> None:
+async def test_of_two_tools_of_one_name_the_second_is_named_by_its_schema() -> None:
     client = AsyncAIClient(
         [ScriptedProvider([])],
         local_toolbox=[box(add=one), box(add=two), box(add=one)],
@@ -127,7 +127,7 @@ async def test_tools_are_enabled_while_one_is_left() -> None:
 
 @pytest.mark.parametrize("method", ["set_blocked_tools", "block_tools", "unblock_tools"])
 @pytest.mark.parametrize("wrong", ["work", 3, [3], [""], None])
-async def test_a_blocklist_that_is_no_collection_of_names_is_refused(method: str, wrong: Any) -> None:
+async def test_a_blocklist_has_to_be_a_collection_of_names(method: str, wrong: Any) -> None:
     talk = Talk()
     async with talk.client:
         with pytest.raises(TypeError, match="'names' must"):

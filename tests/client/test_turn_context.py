@@ -22,7 +22,7 @@ CALLS = [
 
 
 def reading_tools() -> LocalToolbox:
-    """Tools that give the variable as they see it, and then set it to something of their own."""
+    """Tools that return the variable as they see it, and then set it to something else."""
     tools = LocalToolbox()
 
     @tools.tool()

@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from seqoria_runtime._execution.streams.stream import HostedStream
+from seqoria_runtime._execution.streams.stream import Stream
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.client._live_turns import _live
 from seqoria_runtime.models import (
@@ -84,11 +84,11 @@ class Run:
             max_concurrency=LIMIT,
         )
 
-    def turn(self) -> HostedStream[Any]:
+    def turn(self) -> Stream[Any]:
         self.steps.counting = True
         return self.client.stream_chat("q", history=self.history, tool_events=True)
 
-    async def read(self, stream: HostedStream[Any]) -> None:
+    async def read(self, stream: Stream[Any]) -> None:
         async for event in stream:
             self.seen.append(event)
             await anyio.lowlevel.checkpoint()
@@ -155,7 +155,7 @@ async def end_by_another_task(run: Run) -> None:
     close = anyio.Event()
     run.steps.action = close.set
 
-    async def closer(stream: HostedStream[Any]) -> None:
+    async def closer(stream: Stream[Any]) -> None:
         await close.wait()
         await stream.aclose()
         run.over(tasks)
@@ -363,7 +363,7 @@ def test_wherever_a_consumer_is_natively_cancelled_it_leaves_the_same() -> None:
 
 @pytest.mark.clause("C33")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_wherever_one_anext_is_cancelled_the_next_gives_what_would_have_come(backend: str) -> None:
+def test_wherever_one_anext_is_cancelled_the_next_returns_what_would_have_come(backend: str) -> None:
     whole, _ = run_stepped(ended_by(resume), backend, NEVER)
     for at, run in every_step(ended_by(resume), backend):
         assert [shape for shape in shapes(run.seen) if shape != "ToolOutcome"] == [

@@ -123,7 +123,9 @@ async def test_an_outcome_event_holds_the_very_messages_of_its_round() -> None:
 
 @pytest.mark.clause("C12")
 @pytest.mark.parametrize("form", ["chat", "stream"])
-async def test_the_answers_usage_is_the_sum_over_the_turn_and_unknown_where_nobody_told(form: str) -> None:
+async def test_the_answers_usage_is_the_sum_over_the_turn_and_unknown_if_no_response_has_any(
+    form: str,
+) -> None:
     total = LLMUsage(prompt_tokens=20, completion_tokens=4, total_tokens=24)
     for script, usage in [
         (TWO_ROUNDS, total),
@@ -163,7 +165,7 @@ async def test_a_model_that_never_stops_asking_is_stopped_at_the_limit(form: str
     talk = Talk(*script)
     [first, second, last] = await getattr(talk, form)(max_turns=2)
     assert [type(first), type(second)] == [ToolMessages, ToolMessages]
-    assert last == AssistantMessage(content="[Turn limit reached]", usage=usage)
+    assert last == AssistantMessage(content="[Turn limit reached]", finish_reason="turn_limit", usage=usage)
     assert talk.history[-1] is last
     assert talk.deeds.done == ["0", "1"]
     talk.model.assert_exhausted()
@@ -182,7 +184,7 @@ async def test_a_turn_has_five_rounds_by_default_and_an_answer_in_the_last_is_an
 @pytest.mark.clause("C14")
 @pytest.mark.parametrize("wrong", [0, -1, True, False, 1.0, "3", None, math.inf])
 @pytest.mark.parametrize("form", ["chat", "stream_chat"])
-async def test_a_limit_that_is_no_positive_integer_is_refused_at_the_call(form: str, wrong: Any) -> None:
+async def test_a_limit_has_to_be_a_positive_integer_at_the_call(form: str, wrong: Any) -> None:
     talk = Talk(says("hi"), system_prompt="be kind")
     async with talk.client:
         with pytest.raises(ValueError, match="'max_turns' must be a positive integer"):
@@ -262,7 +264,7 @@ async def test_content_blocks_stand_in_for_the_query() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", [], ["text"], {"type": "text"}, 3])
-async def test_content_that_is_no_list_of_blocks_is_refused(wrong: Any) -> None:
+async def test_content_has_to_be_a_list_of_blocks(wrong: Any) -> None:
     talk = Talk(says("hi"))
     async with talk.client:
         with pytest.raises(TypeError, match="'user_message_content' must be a non-empty list of content"):
@@ -307,6 +309,31 @@ async def test_a_stored_history_works_on_the_next_turn_exactly_as_the_models_did
         await talk.chat("two")
     assert stored.model.requests[-1] == live.model.requests[-1]
     assert check_history(stored.history) == check_history(live.history)
+
+
+@pytest.mark.clause("C15")
+async def test_the_dictionaries_of_a_history_are_read_once_a_turn() -> None:
+    talk = Talk(ONE_CALL, ONE_CALL, says("done"))
+    talk.history += [{"role": role, "content": str(n)} for n in range(20) for role in ("user", "assistant")]
+    await talk.chat()
+    first, *later = [request.messages for request in talk.model.requests]
+    for messages in later:
+        assert all(read is before for read, before in zip(messages, first, strict=False))
+
+
+@pytest.mark.clause("C21")
+async def test_the_model_is_asked_about_the_list_as_the_application_left_it_at_the_barrier() -> None:
+    talk = Talk(ONE_CALL, says("done"))
+    talk.history += [{"role": "user", "content": "long"}, {"role": "assistant", "content": "longer"}]
+    async with talk.client, talk.client.chat("q", history=talk.history) as turn:
+        await anext(turn)
+        talk.history[0]["content"] = "short"
+        del talk.history[1]
+        talk.history.append({"role": "user", "content": "hurry"})
+        await anext(turn)
+    messages = talk.model.requests[-1].messages
+    assert [message.role for message in messages] == ["user", "user", "tool_call", "tool_result", "user"]
+    assert (messages[0], messages[-1]) == (UserMessage(content="short"), UserMessage(content="hurry"))
 
 
 @pytest.mark.clause("C16")

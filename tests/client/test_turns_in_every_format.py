@@ -289,7 +289,7 @@ async def test_a_call_that_is_still_being_written_as_the_turn_is_left_is_nowhere
 @pytest.mark.clause("C20", "C92")
 @all_formats
 @pytest.mark.parametrize("after", ["text", "call"])
-async def test_an_error_behind_output_ends_the_turn_and_runs_no_tool(form: type[Stream], after: str) -> None:
+async def test_an_error_after_output_ends_the_turn_and_runs_no_tool(form: type[Stream], after: str) -> None:
     stream = form().start()
     stream = stream.text("Hel") if after == "text" else stream.call("c1", "add", '{"a": 1, "b": 2}')
     desk = Desk(form, stream.error("overloaded_error", "busy"))

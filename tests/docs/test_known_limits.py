@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent import futures
+from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -17,7 +18,7 @@ from seqoria_runtime.testing import ScriptedProvider, call, calls
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_native_cancel_of_the_turns_own_task_ends_the_turn_and_leaves_a_whole_history() -> None:
-    tools, history = LocalToolbox(), list[object]()
+    tools, history = LocalToolbox(), list[Any]()
     tasks: list[asyncio.Task[object] | None] = []
 
     @tools.tool()

@@ -9,7 +9,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from seqoria_runtime._execution.streams.channel import Channel
 from seqoria_runtime._execution.streams.hosted import HostedWork, hosted_in, post_to_loop
-from seqoria_runtime._execution.streams.stream import HostedStream
+from seqoria_runtime._execution.streams.stream import Stream
 from seqoria_runtime.models.errors import ClientClosedError, ClientStateError
 from seqoria_runtime.testing import Backend, run_virtual
 
@@ -51,8 +51,8 @@ class Hosting:
     async def __aexit__(self, *exc: Any) -> None:
         await self.group.__aexit__(*exc)
 
-    def stream(self, work: Callable[[Channel[Any]], Awaitable[None]], limit: int = 4) -> HostedStream[Any]:
-        return HostedStream(
+    def stream(self, work: Callable[[Channel[Any]], Awaitable[None]], limit: int = 4) -> Stream[Any]:
+        return Stream(
             HostedWork(
                 self.host,
                 lambda hosted: work(hosted.channel),
@@ -286,7 +286,7 @@ def test_what_is_posted_to_an_event_loop_that_is_gone_is_done_otherwise(backend:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_stream_that_outlives_its_event_loop_is_settled_when_it_is_dropped(backend: Backend) -> None:
     hosting = Hosting()
-    streams: list[HostedStream[Any]] = []
+    streams: list[Stream[Any]] = []
 
     async def main() -> None:
         async with hosting:

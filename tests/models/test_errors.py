@@ -38,7 +38,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     assert drawn() == real()
 
 
-def test_every_error_class_is_in_the_window() -> None:
+def test_every_error_class_is_exported() -> None:
     classes = {
         name
         for name, value in vars(errors).items()

@@ -160,7 +160,7 @@ def test_a_message_that_lacks_what_it_needs_is_refused_by_name(
 
 
 @pytest.mark.clause("C82")
-def test_each_request_has_arguments_of_its_own() -> None:
+def test_requests_do_not_share_their_default_arguments() -> None:
     first, second = ToolCallRequest(id="c1", name="add"), ToolCallRequest(id="c2", name="add")
     first.arguments["a"] = 1
     assert second.arguments == {}
@@ -183,7 +183,7 @@ def test_a_placeholder_stands_for_an_empty_tool_name() -> None:
     assert ToolCallRequest(id="c1", name=UNNAMED_TOOL).name
 
 
-def test_usage_adds_up_and_keeps_apart_what_nobody_told() -> None:
+def test_usage_adds_up_and_leaves_unknown_counts_unknown() -> None:
     first = LLMUsage(prompt_tokens=1, completion_tokens=2, total_tokens=3, cached_tokens=1)
     second = LLMUsage(prompt_tokens=10, completion_tokens=20, total_tokens=30, reasoning_tokens=5)
     assert first + second == LLMUsage(

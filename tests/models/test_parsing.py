@@ -35,10 +35,10 @@ def test_text_is_read_as_any_kind_that_pydantic_validates() -> None:
     assert AssistantMessage(content="[1, 2]").parsed(list[int]) == [1, 2]
 
 
-def test_an_answer_that_does_not_fit_is_told_with_its_fields_and_its_text() -> None:
+def test_an_answer_that_does_not_fit_is_reported_with_its_fields_and_its_text() -> None:
     error = failure('{"name": "a", "age": "old"}')
     assert str(error) == (
-        "the answer is no Person (age: Input should be a valid integer, unable to parse string"
+        "the answer is not a valid Person (age: Input should be a valid integer, unable to parse string"
         " as an integer):"
         ' the model sent \'{"name": "a", "age": "old"}\''
     )
@@ -49,7 +49,7 @@ def test_an_answer_that_does_not_fit_is_told_with_its_fields_and_its_text() -> N
     assert error.__context__ is None
 
 
-def test_text_that_is_no_json_is_told_as_such() -> None:
+def test_text_that_is_not_json_is_reported_as_such() -> None:
     assert "(Invalid JSON: expected value at line 1 column 1)" in str(failure("Here you are: {}"))
     assert "the model sent no text" in str(failure("  "))
 
@@ -59,6 +59,7 @@ def test_text_that_is_no_json_is_told_as_such() -> None:
     [
         ("length", "(it was cut by the output limit; Invalid JSON"),
         ("refusal", "(the model refused; Invalid JSON"),
+        ("turn_limit", "(the turn ended at its limit; Invalid JSON"),
         ("stop", "(Invalid JSON"),
         (None, "(Invalid JSON"),
     ],
@@ -70,7 +71,7 @@ def test_an_early_end_is_named(finish_reason: str | None, words: str) -> None:
 
 
 def test_an_interrupted_answer_is_named() -> None:
-    assert "(it was not received to its end; " in str(failure('{"name', None, interrupted=True))
+    assert "(it was not received in full; " in str(failure('{"name', None, interrupted=True))
 
 
 def test_what_is_shown_is_bounded_and_holds_no_credential() -> None:

@@ -36,7 +36,7 @@ SLICE = st.slices(8)
 
 
 def attempt(action: Callable[[], object]) -> object:
-    """What an action gives, or the type of what it raises."""
+    """What an action returns, or the type of what it raises."""
     try:
         return action()
     except (IndexError, ValueError) as error:

@@ -57,7 +57,7 @@ def test_results_go_back_in_the_order_of_the_calls(form: type[Stream]) -> None:
 @pytest.mark.clause("C15")
 @formats
 def test_dictionaries_from_storage_go_out_as_the_models_do(form: type[Stream]) -> None:
-    from seqoria_runtime.client._history.record import to_messages
+    from seqoria_runtime.client._history.reading import to_messages
 
     history: list[ChatMessage] = [
         SystemMessage(content="Be brief."),

@@ -61,11 +61,11 @@ class ParameterRegistry:
         if name in context:
             return context[name]
         try:
-            return await self.ask(name, context=context, run_sync=run_in_thread)
+            return await self._ask(name, context=context, run_sync=run_in_thread)
         except SourceError:
             return None
 
-    async def ask(self, name: str, *, context: Mapping[str, Any], run_sync: RunSync) -> Any:
+    async def _ask(self, name: str, *, context: Mapping[str, Any], run_sync: RunSync) -> Any:
         """Give the registry's own value or `None`; sync callbacks are run by `run_sync`.
 
         Raises `SourceError` if the callback fails, after logging it.
@@ -105,7 +105,9 @@ async def resolve_hidden(
     _require([item for item in absent if item.name not in sources], tool_name)
     for parameter in absent:
         try:
-            value = await sources.ask(parameter.name, context=context, run_sync=run_sync)
+            value = await sources._ask(  # noqa: SLF001 - only this module may see why a callback failed
+                parameter.name, context=context, run_sync=run_sync
+            )
         except SourceError as error:
             raise ToolFailure("missing_parameter", f"Tool {tool_name!r} failed: {error}") from None
         if value is not None:

@@ -1,6 +1,6 @@
 """Owns the work behind streams: it runs in the client's root task group, never in the consumer's task.
 
-The consumer holds a stream object (`HostedStream`) and this the `HostedWork`; no task holds the
+The consumer holds a stream object (`Stream`) and this the `HostedWork`; no task holds the
 stream object. Knows nothing of what the work does.
 """
 
@@ -68,8 +68,8 @@ class HostedWork(Generic[T]):
         self.channel: Channel[T] = Channel(limit)
         self.variables: Context = copy_context()
         self.variables.run(hosted_in.set, (*hosted_in.get(), self))
-        self.started = False
-        self.ended = False
+        self.started: bool = False
+        self.ended: bool = False
         """Whether the hosted task is through, its cleanup included."""
         self.reason: Reason | None = None
         self.waits_for: list[HostedWork[Any]] = []

@@ -13,7 +13,7 @@ from .hosted import HostedWork, hosted_in
 T = TypeVar("T")
 
 
-class HostedStream(Generic[T]):
+class Stream(Generic[T]):
     """An asynchronous iterator of events whose work runs inside the client.
 
     Nothing starts before the first iteration or `async with`. Best used as

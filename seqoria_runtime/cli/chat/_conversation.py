@@ -68,8 +68,8 @@ def _quiet_logger() -> logging.Logger:
 
 
 def _is_turn_limit(event: object) -> bool:
-    """Return whether the client ended the turn. A model's own message would name the model."""
-    return isinstance(event, AssistantMessage) and event.content == TURN_LIMIT_TEXT and event.model is None
+    """Return whether the client ended the turn at its limit."""
+    return isinstance(event, AssistantMessage) and event.finish_reason == "turn_limit"
 
 
 _KEYS = "Ctrl-C stops an answer; Ctrl-D or Ctrl-C here ends."

@@ -1,1 +1,1 @@
-"""Decides what enters an application's history, and when."""
+"""Reads and changes an application's history."""

@@ -10,9 +10,8 @@ from typing import Any
 
 from seqoria_runtime._base.redaction import bounded
 from seqoria_runtime.models import UNNAMED_TOOL, ToolCallRequest
+from seqoria_runtime.models._arguments import read_arguments
 from seqoria_runtime.providers._json import whole
-
-from .arguments import read_arguments
 
 _MAX_NAME = 256
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from seqoria_runtime.models import LLMUsage, ToolCallStarted
+from seqoria_runtime.models._arguments import read_arguments
 from seqoria_runtime.models.errors import ProviderProtocolError
-from seqoria_runtime.providers._answers.arguments import read_arguments
 from seqoria_runtime.providers._answers.call_parts import CallParts, arguments_text
 from seqoria_runtime.providers._answers.failures import failure_of_event
 from seqoria_runtime.providers._answers.stream_answer import NOTHING, StreamAnswer, place_of_call, withheld

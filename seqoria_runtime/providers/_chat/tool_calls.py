@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from seqoria_runtime.models import ToolCallRequest
-from seqoria_runtime.providers._answers.arguments import read_arguments
+from seqoria_runtime.models._arguments import read_arguments
 from seqoria_runtime.providers._answers.call_parts import CallParts, arguments_text, requests_of
 from seqoria_runtime.providers._answers.values import word
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from seqoria_runtime.client._history.record import to_messages
+from seqoria_runtime.client._history.reading import to_messages
 from seqoria_runtime.models import (
     AssistantMessage,
     ChatMessage,

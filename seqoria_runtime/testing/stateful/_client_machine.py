@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle
 
-from seqoria_runtime._execution.streams.stream import HostedStream
+from seqoria_runtime._execution.streams.stream import Stream
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.mcp._config.server_config import require_sdk
 from seqoria_runtime.models import AssistantMessage, ToolCallRequest, ToolMessages, ToolOutcome
@@ -52,7 +52,7 @@ class Conversation:
 
     name: str
     history: list[Any] = field(default_factory=list)
-    turn: HostedStream[Any] | None = None
+    turn: Stream[Any] | None = None
     streams: bool = False
     outcomes: int = 0
     """How many outcomes of the live turn's round have come so far."""

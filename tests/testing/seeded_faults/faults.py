@@ -29,7 +29,7 @@ class Fault:
 
 
 BATCH = "_execution.calls.settings.Batch"
-PLACES = "client._lifecycle.Places"
+PLACES = "client._capacity.Places"
 RUNNER = "_execution.calls.scheduler.CallRunner"
 PLANNER = "_execution.batches.batch.Planner"
 

@@ -1,4 +1,4 @@
-"""The package's own window: what it shows, and that it loads it no earlier than asked for."""
+"""The package's root module: what it exports, and that it loads nothing before it is used."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 import seqoria_runtime
 from seqoria_runtime import client, toolbox
-from seqoria_runtime.client import parameters
+from seqoria_runtime.client import parameters, settings
 
 HOMES = {
     "HIDDEN": toolbox,
@@ -21,14 +21,18 @@ HOMES = {
 }
 
 
-def test_the_window_shows_these_names() -> None:
+def test_the_root_module_exports_these_names() -> None:
     assert set(seqoria_runtime.__all__) == set(HOMES)
 
 
 @pytest.mark.parametrize("name", HOMES)
-def test_a_name_is_that_of_its_room(name: str) -> None:
+def test_an_exported_name_is_the_one_of_its_own_module(name: str) -> None:
     assert getattr(seqoria_runtime, name) is getattr(HOMES[name], name)
     assert name in dir(seqoria_runtime)
+
+
+def test_the_settings_have_the_module_that_users_of_seqoria_agent_know() -> None:
+    assert settings.ClientSettings is client.ClientSettings
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:
@@ -40,7 +44,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         _ = seqoria_runtime.Agent
 
 
-def test_importing_the_window_loads_no_room() -> None:
+def test_importing_the_root_module_loads_no_other() -> None:
     program = (
         "import sys, seqoria_runtime\n"
         "print(*[name for name in sys.modules if name.startswith('seqoria_runtime.')])\n"

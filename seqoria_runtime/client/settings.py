@@ -1,0 +1,5 @@
+"""The options of a client."""
+
+from ._settings import ClientSettings
+
+__all__ = ["ClientSettings"]
