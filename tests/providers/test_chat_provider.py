@@ -94,7 +94,7 @@ async def sent(options: dict[str, Any] | None = None, /, model: str | None = Non
             "'http_client' must be an httpx.AsyncClient or HTTPOptions, not object",
         ),
         ({"headers": ["x"]}, TypeError, "'headers' must be a mapping"),
-        ({"headers": {"a b": "x"}}, ValueError, "'headers' holds 'a b', which is no name of a header"),
+        ({"headers": {"a b": "x"}}, ValueError, "'headers' holds 'a b', which is not the name of a header"),
         (
             {"headers": {"x-team": 5}},
             ValueError,

@@ -26,7 +26,7 @@ from seqoria_runtime.providers import (
     RetryPolicy,
 )
 from seqoria_runtime.providers._fallback import stream_with_fallback
-from seqoria_runtime.providers._ollama.host import ollama_url
+from seqoria_runtime.providers._ollama.provider import ollama_url
 from tests.support.wire_formats import FORMATS, Messages, Ollama, Responses
 from tests.support.wires import Stream
 

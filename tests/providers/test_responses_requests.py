@@ -15,7 +15,7 @@ from seqoria_runtime.models import (
     UserMessage,
 )
 from seqoria_runtime.providers import ModelRequest, ToolDefinition
-from seqoria_runtime.providers._responses.request import responses_exchange
+from seqoria_runtime.providers._responses.request import encode_responses
 from tests.support.wire_formats import Responses
 from tests.support.wires import ADD, NOW
 
@@ -206,7 +206,7 @@ def test_content_blocks_of_a_user_are_put_into_the_format(block: dict[str, Any],
 
 def test_a_model_that_takes_no_temperature_gets_none() -> None:
     for model, kept in (("gpt-5-mini", False), ("gpt-4.1", True)):
-        made = responses_exchange(ModelRequest([USER]), model=model, options={"temperature": 0}, stream=True)
+        made = encode_responses(ModelRequest([USER]), model=model, options={"temperature": 0}, stream=True)
         assert ("temperature" in json.loads(made.body)) is kept
 
 

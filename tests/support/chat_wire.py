@@ -17,7 +17,8 @@ from seqoria_runtime.providers import (
     ProviderEvent,
     ToolDefinition,
 )
-from seqoria_runtime.providers._chat.request import ChatExchange, chat_exchange
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
+from seqoria_runtime.providers._chat.request import encode_chat
 
 DATA = Path(__file__).parent.parent / "providers" / "data"
 STREAMS = sorted(path.name for path in DATA.glob("*.sse"))
@@ -40,16 +41,14 @@ def exchange(
     profile: str | Profile = "compatible",
     stream: bool = True,
     **options: Any,
-) -> ChatExchange:
-    made = chat_exchange(
+) -> EncodedRequest:
+    return encode_chat(
         request or ModelRequest([UserMessage(content="hi")]),
         model="m",
         options=options,
         profile=PROFILES[profile] if isinstance(profile, str) else profile,
         stream=stream,
-    )
-    return ChatExchange(
-        body=made.body, model=made.model, profile=made.profile, names=made.names, new_id=ids()
+        ids=ids(),
     )
 
 
