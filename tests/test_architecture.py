@@ -36,6 +36,18 @@ FLOORS: list[list[str]] = [
 PURE_FLOORS = 4
 TOP = ("", "__main__")
 
+# Inside of these rooms the same holds again, from the ground up.
+INNER_ORDER: dict[str, list[list[str]]] = {
+    "providers": [
+        ["providers._protocol", "providers._json", "providers.errors"],
+        ["providers._requests"],
+        ["providers._answers"],
+        ["providers._http"],
+        ["providers._chat", "providers._responses", "providers._anthropic", "providers._ollama"],
+        ["providers._fallback"],
+    ],
+}
+
 HOMES = {
     "asyncio": [
         "testing._clock.virtual_loop",
@@ -60,10 +72,10 @@ def is_under(module: str, name: str) -> bool:
     return module == name or module.startswith(name + ".")
 
 
-def room_of(module: str) -> tuple[int, str]:
-    """The floor and the name of a module's room; the package's window and its entry stand above all."""
-    rooms = [(floor, name) for floor, names in enumerate(FLOORS) for name in names if is_under(module, name)]
-    return max(rooms, key=lambda room: len(room[1])) if rooms else (len(FLOORS), module)
+def room_of(module: str, floors: list[list[str]] = FLOORS) -> tuple[int, str]:
+    """The floor and the name of a module's room; what is in none stands above all."""
+    rooms = [(floor, name) for floor, names in enumerate(floors) for name in names if is_under(module, name)]
+    return max(rooms, key=lambda room: len(room[1])) if rooms else (len(floors), module)
 
 
 def dotted(path: Path) -> str:
@@ -112,6 +124,16 @@ def test_imports_go_down_only_and_edges_never_import_each_other(module: str) -> 
     for imported in own_imports(module):
         other_floor, other_room = room_of(imported)
         assert other_room == room or other_floor < floor, f"{module or 'the window'} imports {imported}"
+
+
+@pytest.mark.parametrize("room", INNER_ORDER)
+def test_imports_inside_of_a_room_go_down_only(room: str) -> None:
+    order = INNER_ORDER[room]
+    for module in (module for module in SOURCES if is_under(module, room)):
+        floor, part = room_of(module, order)
+        for imported in (imported for imported in own_imports(module) if is_under(imported, room)):
+            other_floor, other_part = room_of(imported, order)
+            assert other_part == part or other_floor < floor, f"{module} imports {imported}"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
