@@ -42,7 +42,7 @@ class Answer(ABC):
 
     @abstractmethod
     def take(self, kind: str, event: dict[str, Any]) -> Sequence[ProviderEvent]:
-        """Add one event of a stream; `kind` is its SSE type, empty where the format has none."""
+        """Add one event of a stream; `kind` is its SSE type, empty if the format has none."""
 
     @abstractmethod
     def take_whole(self, body: dict[str, Any]) -> Sequence[ProviderEvent]:

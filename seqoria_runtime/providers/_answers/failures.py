@@ -123,7 +123,7 @@ class HTTPFailure:
 
     @classmethod
     def of(cls, status: int, headers: Mapping[str, str], model: str, *, url: str = "") -> "HTTPFailure":
-        """Read the headers, whose names are lower-case or looked up without regard to case."""
+        """Read the headers, with lower-case names or in a mapping that ignores case."""
         return cls(status, model, request_id(headers), parse_retry_after(headers, now=time.time()), url)
 
 

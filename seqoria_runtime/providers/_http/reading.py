@@ -174,7 +174,7 @@ def decompressor(encoding: str) -> Callable[[bytes], bytes] | None:
 
     def decompress(data: bytes) -> bytes:
         if kind not in {"gzip", "x-gzip", "deflate"}:
-            raise ValueError(f"packed as {kind!r}, which was not asked for")
+            raise ValueError(f"compressed as {kind!r}, which was not requested")
         try:
             return state.decompress(data)
         except zlib.error as error:
