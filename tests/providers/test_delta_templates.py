@@ -1,4 +1,4 @@
-"""The short way for events that differ in nothing but their text."""
+"""The fast path for events that differ only in their text."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def write(fields: dict[str, Any], *, ascii_only: bool, spaced: bool) -> bytes:
 
 
 @given(st.lists(EVENTS, max_size=30), st.booleans(), st.booleans())
-def test_the_short_way_gives_the_same_answer_as_the_long_one(
+def test_the_fast_path_reads_the_same_answer_as_the_parser(
     events: list[dict[str, Any]], ascii_only: bool, spaced: bool
 ) -> None:
     written = [write(fields, ascii_only=ascii_only, spaced=spaced) for fields in events]
@@ -72,7 +72,7 @@ def test_a_read_that_is_one_framed_event_is_recognised_as_well() -> None:
 
 
 @given(st.lists(TEXTS.filter(bool), min_size=2, max_size=20), st.data())
-def test_reads_that_are_whole_events_and_reads_that_are_not_give_the_same(
+def test_reads_that_are_complete_events_and_reads_that_are_not_give_the_same_answer(
     texts: list[str], data: st.DataObject
 ) -> None:
     framed = [
@@ -103,7 +103,7 @@ def test_an_event_with_two_texts_is_not_learnt() -> None:
     assert repeated.in_event.match(event) is None
 
 
-def test_a_shorter_event_between_the_same_bytes_is_no_repetition() -> None:
+def test_a_shorter_event_between_the_same_bytes_is_parsed() -> None:
     repeated = DeltaTemplates("content")
     repeated.learn(b'{"content":"a"}', "a")
     assert repeated.in_event.match(b'{"content":""}') is None

@@ -1,4 +1,4 @@
-"""How the providers of each wire format are made, what they show of themselves, and where they ask."""
+"""How the provider of each wire format is created, what it shows, and where it sends requests."""
 
 import json
 from collections.abc import AsyncIterator

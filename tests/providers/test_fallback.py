@@ -1,4 +1,4 @@
-"""Which provider answers, and when another one is asked."""
+"""Which provider answers, and when the next one is asked."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""What an application sets of the connections holds on real sockets: proxies, limits, timeouts, TLS."""
+"""The connection options of an application take effect on real sockets: proxies, limits, timeouts, TLS."""
 
 import sys
 from contextlib import aclosing

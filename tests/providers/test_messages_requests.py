@@ -1,4 +1,4 @@
-"""What goes out to a server of Messages."""
+"""What is sent to a Messages server."""
 
 import json
 from typing import Any

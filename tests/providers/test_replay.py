@@ -1,4 +1,4 @@
-"""How a history is sorted into the responses that it came in."""
+"""How a history is sorted into responses."""
 
 import pytest
 from hypothesis import given
@@ -99,7 +99,7 @@ def test_a_user_message_ends_a_response() -> None:
 
 
 @pytest.mark.case("B5")
-def test_ids_that_repeat_within_a_response_are_told_apart_in_order() -> None:
+def test_ids_that_repeat_within_a_response_are_made_unique_in_order() -> None:
     histories: list[list[ChatMessage]] = [
         [call("k0"), call("k0"), result("k0", "1"), result("k0", "2")],
         [call("k0"), result("k0", "1"), call("k0"), result("k0", "2")],
@@ -163,7 +163,7 @@ def test_a_blank_result_has_a_text_all_the_same(text: str) -> None:
     assert shape(said(text)) == [("", [])]
 
 
-def test_only_a_result_is_no_failure() -> None:
+def test_every_outcome_but_a_result_is_a_failure() -> None:
     request = call("a")
     assert AnsweredCall("a", request, None).failed
     assert AnsweredCall("a", request, ToolCallError(tool_call_id="a", error="e")).failed

@@ -1,4 +1,4 @@
-"""What goes out to a server of Responses."""
+"""What is sent to a Responses server."""
 
 import json
 from typing import Any
@@ -165,7 +165,7 @@ def test_tools_are_strict_only_where_that_is_asked_for_and_their_schema_allows_i
     assert [tool["strict"] for tool in tools] == [True, False, False]
 
 
-def test_tools_of_the_server_are_offered_beside_the_requests_own() -> None:
+def test_tools_of_the_server_are_offered_with_the_requests_own() -> None:
     search = {"type": "web_search"}
     request = ModelRequest([USER], tools=[ADD], tool_choice="auto")
     own = json.loads(Responses.exchange(request).body)["tools"]

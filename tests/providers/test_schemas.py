@@ -1,4 +1,4 @@
-"""Schemas of tools, as providers accept them."""
+"""Tools' schemas are converted to those that providers accept."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""The option `output`: a class or a schema, in each API's own place for it, and the answer read back."""
+"""The option `output`: a class or a schema, put where each API expects it, and the answer read back."""
 
 import json
 from dataclasses import dataclass
@@ -170,7 +170,7 @@ async def test_the_given_schema_is_not_changed(form: type[Stream]) -> None:
         (Ollama, {"format": "json"}, "format"),
     ],
 )
-async def test_an_output_beside_the_apis_own_option_is_refused(
+async def test_an_output_together_with_the_apis_own_option_is_refused(
     form: type[Stream], option: dict[str, Any], place: str
 ) -> None:
     words = f"'output' and .*{place}.* mean the same: give one of them"
@@ -211,7 +211,7 @@ async def test_only_who_asks_for_strictness_gets_it() -> None:
         assert "default" not in json.dumps(schema)
 
 
-async def test_strictness_keeps_what_stands_beside_a_reference_and_writes_unions_as_such() -> None:
+async def test_strictness_keeps_the_keywords_next_to_a_reference_and_writes_unions_as_such() -> None:
     schema = wanted(Chat, await sent(Chat, output=Owner, strict_output=True))
     pet, second = schema["properties"]["pet"], schema["properties"]["second"]
     assert pet == {"anyOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}], "title": "Pet"}
