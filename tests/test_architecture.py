@@ -39,12 +39,8 @@ FLOORS: list[list[str]] = [
     ["_base", "_base.checks", "_base.redaction", "_base.retry_after"],
     ["models"],
     ["_base.tools"],
-    [
-        "_base.catalogue",
-        "_execution.places",
-        "_execution.batches",
-        "client._history",
-    ],
+    ["_base.catalogue", "_execution.places", "client._history"],
+    ["_execution.batches"],
     ["_execution", "_base.retry_policy"],
     ["toolbox", "providers", "mcp"],
     ["client"],
@@ -52,7 +48,7 @@ FLOORS: list[list[str]] = [
     ["tuning"],
     ["cli", "_pytest_plugin"],
 ]
-PURE_FLOORS = 4
+PURE_FLOORS = 5
 PURE_FOLDERS = [
     "_base",
     "models",
@@ -81,6 +77,14 @@ INNER_ORDER: dict[str, list[list[str]]] = {
         ["testing._leaks", "testing._explore", "testing.invariants"],
         ["testing._check", "testing.strategies"],
         ["testing.toolbox_check", "testing.stateful"],
+    ],
+    "providers": [
+        ["providers._protocol", "providers._json", "providers.errors"],
+        ["providers._requests"],
+        ["providers._answers"],
+        ["providers._http"],
+        ["providers._chat", "providers._responses", "providers._anthropic", "providers._ollama"],
+        ["providers._fallback"],
     ],
 }
 

@@ -1,7 +1,7 @@
-"""Takes credentials out of text that goes into logs, errors and reprs.
+"""Removes credentials from text that goes into logs, errors and reprs.
 
-Knows patterns, not secrets: it needs no list of the keys in use. Every pattern is linear in the
-length of the text, and text without a suspicious word is returned as it is.
+It knows patterns and needs no list of the keys in use. Every pattern is linear in the length of the
+text, and text without a suspicious word is returned as it is.
 """
 
 import re
@@ -12,20 +12,20 @@ REDACTED = "[REDACTED]"
 REDACTED_URL = "[REDACTED URL]"
 _CUT = " [cut]"
 
-# Lower-case words of which at least one is in any text that a pattern below can match.
+# Any text that a pattern below can match has at least one of these, in lower case.
 _HINTS = (
-    *("://", "bearer", "basic", "authorization", "key", "token", "secret", "passw", "pwd", "credential"),
-    *("cookie", "signature", "sk-", "gsk_", "ghp_", "gho_", "ghs_", "hf_", "xai-", "xox", "glpat", "aiza"),
-    *("github_pat", "eyj"),
-)
+    "://", "bearer", "basic", "authorization", "key", "token", "secret", "passw", "pwd", "credential",
+    "cookie", "signature", "sk-", "gsk_", "ghp_", "gho_", "ghs_", "hf_", "xai-", "xox", "glpat", "aiza",
+    "github_pat", "eyj",
+)  # fmt: skip
 
-# Patterns are text, which `re` compiles when it is first asked for: together that takes as long as
-# importing a dozen modules, and most processes have nothing to hide.
+# Patterns are strings, which `re` compiles at first use: compiling them all takes as long as importing
+# a dozen modules, and most processes have nothing to hide.
 
-# A bounded scheme keeps a long run of letters from being scanned once per letter.
+# The scheme is bounded so that a long run of letters is not scanned once per letter.
 _URL = r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>\\^`{|}]+"
 _AUTHORITY = r"[^/?#]*"
-# A host alone could be a key as well; with a port or a path it is the start of a URL.
+# A bare host could also be a key; with a port or a path it is the start of a URL.
 _ADDRESS = (
     r"(?i)(?:[a-z][a-z0-9+.-]{0,30}:/{0,3})?(?:localhost|(?:[\w-]{1,63}\.){1,9}[\w-]{1,63}|[\w-]{1,63}(?=:\d))"
     r"(?::\d{1,5}(?:/.*)?|/.*)"
@@ -50,13 +50,13 @@ _CERTAIN = (
 _MAYBE = r"(?<![a-z])(?:token|secret|signature|key|credentials?)"
 _QUOTE = r"\\*[\"']"
 _BARE_VALUE = rf"(?:(?:bearer|basic|token|digest)\s{{1,8}})?(?:{re.escape(REDACTED)}|[^\s\"'\\,;&)}}\]<>]+)"
-# The closing quote is optional: text that was cut inside a value must not show the value's start.
+# The closing quote is optional, so that text that was cut inside a value does not show its start.
 _QUOTED_VALUE = (
     r"(?P<open>\\*)(?P<quote>[\"'])(?:(?!(?P=open)(?P=quote))(?:\\.|\\\Z|[^\\]))*(?:(?P=open)(?P=quote)|\Z)"
 )
 _ASSIGNMENT = (
     rf"(?is)(?P<name>(?:{_CERTAIN})(?:{_QUOTE})?\s{{0,8}}[:=]\s{{0,8}}"
-    # A word like "token" alone counts only where it is written as code: assigned, or a quoted key.
+    # A word like "token" alone counts only if it looks like code: assigned, or a quoted key.
     rf"|{_MAYBE}(?:{_QUOTE}\s{{0,8}}[:=]|\s{{0,8}}=)\s{{0,8}})(?:{_QUOTED_VALUE}|{_BARE_VALUE})"
 )
 _KEY_SHAPES = (
@@ -102,7 +102,7 @@ def redact_url(url: str) -> str:
         usable = bool(host) and parts.port != 0
     except ValueError:
         usable = False
-    # Of a password with an unescaped "/", the authority is a part, whose port is none.
+    # A password with an unescaped "/" ends the authority early, so that its port is not a number.
     if not usable:
         return REDACTED_URL
     if not (at or parts.query or parts.fragment):
@@ -113,13 +113,13 @@ def redact_url(url: str) -> str:
 
 
 def redact_mistyped_url(url: str) -> str:
-    """Hide as `redact_url` does, but let the host and path of what is no whole URL be seen."""
+    """Hide as `redact_url` does, but show the host and path of an incomplete URL."""
     shown = redact_url(url)
     if shown != REDACTED_URL:
         return shown
     head, mark, tail = re.match(_QUERY, url).groups()  # type: ignore[union-attr]  # it matches any text
     user, at, address = head.rpartition("@")
-    # An "@" behind a "?" may end a password or stand in a query: either side may be the secret one.
+    # An "@" after a "?" may end a password or be part of a query, so either side may be secret.
     if "@" in tail or not re.fullmatch(_ADDRESS, address):
         return REDACTED_URL
     return redact(f"{REDACTED + at if user else at}{address}{mark + REDACTED if mark else ''}")
@@ -135,7 +135,7 @@ def _hidden_pairs(query: str) -> Iterable[str]:
 
 
 def bounded(text: str, limit: int) -> str:
-    """Cut text to at most `limit` characters, with a mark where something was cut off."""
+    """Cut text to at most `limit` characters, and mark the cut."""
     if len(text) <= limit:
         return text
     return text[: max(limit - len(_CUT), 0)] + _CUT[:limit]

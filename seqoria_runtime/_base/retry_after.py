@@ -1,4 +1,4 @@
-"""Reads how long a server asks to wait. Anything that is no usable wait is `None`."""
+"""Reads how long a server asks to wait; `None` for anything unusable."""
 
 import math
 import re
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-# Narrower than float(), which takes "nan", "inf" and "1_000" as well.
+# Stricter than float(), which also takes "nan", "inf" and "1_000".
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{0,15})?")
 
 
 def parse_retry_after(headers: Mapping[str, str], *, now: float) -> float | None:
-    """Give the wait in seconds from `retry-after-ms` or `Retry-After`, a number or an HTTP date.
+    """Return the wait in seconds from `retry-after-ms` or `Retry-After`, a number or an HTTP date.
 
-    `headers` has lower-case names; `now` is the wall clock in seconds since the epoch, used where
-    the answer has no `Date` of its own. A date in the past tells nothing and is `None`.
+    `headers` has lower-case names; `now` is the wall clock in seconds since the epoch, used if the
+    answer has no `Date`. A date in the past is `None`.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:

@@ -1,4 +1,4 @@
-"""How often and how long to wait before something is tried again; knows nothing of what that is."""
+"""How often to try something again, and how long to wait in between."""
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,12 +14,12 @@ _OPTIONS = ("max_attempts", "backoff_base", "backoff_max", "max_retry_after")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How many attempts are made, the first one counted, and what lies between them.
+    """The maximum number of attempts (including the first) and the delay between them.
 
-    The wait before attempt n + 1 is what the server asked for; where it asked for nothing, between
-    half of `backoff_base * 2 ** (n - 1)` seconds and all of it, at most `backoff_max`. A server
-    that asks for more than `max_retry_after` seconds is not waited for: its error is raised at once.
-    `random` (in [0, 1)) and `sleep` are there for tests. Raises `ValueError` that names the option.
+    The delay before attempt n + 1 is what the server asks for. If it asks for nothing, the delay is
+    between half of `backoff_base * 2 ** (n - 1)` seconds and all of it, at most `backoff_max`. If
+    the server asks for more than `max_retry_after` seconds, its error is raised at once. `random`
+    (in [0, 1)) and `sleep` are for tests. Raises `ValueError` that names the option.
     """
 
     max_attempts: int = 1
@@ -36,7 +36,7 @@ class RetryPolicy:
 
     @classmethod
     def parse(cls, value: "RetryPolicy | Mapping[str, Any] | None") -> "RetryPolicy":
-        """Give the policy for one, for a mapping of its options, or for `None` (one attempt).
+        """Return a policy as it is, or make one from a mapping of options or `None` (one attempt).
 
         Raises `TypeError` for anything else and `ValueError` for an unknown or a bad option.
         """
@@ -52,11 +52,11 @@ class RetryPolicy:
         return cls(**value)
 
     def wait_after(self, attempt: int, retry_after: float | None = None) -> float | None:
-        """Give the seconds to wait after the n-th attempt failed; `None` where none may follow."""
+        """Return the seconds to wait after the n-th attempt failed; `None` if no other may follow."""
         if attempt >= self.max_attempts:
             return None
         if retry_after is not None:
             return retry_after if retry_after <= self.max_retry_after else None
-        # 2.0 ** 1024 overflows, and by then the cap has long been reached.
+        # 2.0 ** 1024 overflows; `backoff_max` is reached long before.
         full = min(self.backoff_base * 2.0 ** min(attempt - 1, 64), self.backoff_max)
         return full * (0.5 + 0.5 * self.random())

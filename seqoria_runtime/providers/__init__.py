@@ -1,6 +1,6 @@
-"""Model providers, and the protocol by which an application adds its own.
+"""Model providers, and the protocol with which an application adds its own.
 
-What needs HTTP is loaded when it is first asked for.
+A name that needs HTTP is loaded when it is first used.
 """
 
 from importlib import import_module

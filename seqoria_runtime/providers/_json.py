@@ -1,7 +1,7 @@
-"""Reads and writes JSON as model servers do, halves of surrogate pairs included.
+"""Reads and writes JSON as model servers do, lone UTF-16 surrogates included.
 
-A server may cut text between the two halves of an escaped surrogate pair. Such a half is valid in
-a JSON escape but not in UTF-8, so it is kept until the other half comes.
+A server may cut text between the two escapes of a surrogate pair. Each half is valid in a JSON
+escape but not in UTF-8, so it is kept until the other half arrives.
 """
 
 import json
@@ -10,11 +10,11 @@ from typing import Any
 from pydantic_core import from_json
 
 parse_strict = from_json
-"""Reads UTF-8 JSON without lone surrogates. Raises `ValueError` for anything else."""
+"""Parse UTF-8 JSON without lone surrogates. Raises `ValueError` for anything else."""
 
 
-def parse_with_halves(data: bytes) -> Any:
-    """Read UTF-8 JSON in which a string may hold half a surrogate pair. Raises `ValueError`."""
+def parse_with_surrogates(data: bytes) -> Any:
+    """Parse UTF-8 JSON whose strings may hold lone surrogates. Raises `ValueError`."""
     try:
         return json.loads(data.decode("utf-8"))
     except RecursionError:
@@ -27,13 +27,13 @@ def dump(value: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def whole(text: str) -> str:
-    """Join the halves of surrogate pairs; a half that stands alone becomes U+FFFD."""
+def join_surrogates(text: str) -> str:
+    """Join the halves of surrogate pairs; a lone half becomes U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-class HalfJoiner:
-    """Makes whole text of pieces that may be cut inside a surrogate pair."""
+class SurrogateJoiner:
+    """Joins surrogate pairs in text that arrives in pieces."""
 
     __slots__ = ("_half",)
 
@@ -46,4 +46,4 @@ class HalfJoiner:
         if text and "\ud800" <= text[-1] <= "\udbff":
             self._half = text[-1]
             text = text[:-1]
-        return whole(text)
+        return join_surrogates(text)

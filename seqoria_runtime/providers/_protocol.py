@@ -1,4 +1,4 @@
-"""What a provider is: the one seam between the runtime and a model.
+"""The provider protocol: the only seam between the runtime and a model.
 
 Knows nothing of HTTP; a provider may be a script, a local model or a remote service.
 """
@@ -23,7 +23,7 @@ ProviderEvent: TypeAlias = ChatChunk | ToolCallStarted | ModelResponse
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as the model is told of it; `parameters` is a JSON schema."""
+    """A tool as the model sees it; `parameters` is a JSON schema."""
 
     name: str
     description: str
@@ -34,9 +34,9 @@ class ToolDefinition:
 class ModelRequest:
     """One question to a model.
 
-    `messages` are this package's message models, in order. `tools` is empty where none are
-    offered, and `tool_choice` is then `None`; otherwise it is "auto", "required", "none" or the
-    name of a tool. `model` overrides the provider's own model for this request.
+    `messages` are this package's message models, in order. If `tools` is empty, `tool_choice` is
+    `None`; otherwise it is "auto", "required", "none" or the name of a tool. `model` overrides the
+    provider's own model for this request.
     """
 
     messages: Sequence[ChatMessage]
@@ -47,20 +47,20 @@ class ModelRequest:
 
 
 class AsyncBaseProvider(ABC):
-    """A model that can be asked, under either backend.
+    """A model that can be asked, on either backend.
 
-    Subclass it and implement `stream`. Failures that another provider may answer instead are
-    raised as `LLMError`; any other exception is taken for a bug and is not caught.
+    Subclass it and implement `stream`. Raise `LLMError` for a failure after which another provider
+    may answer instead; any other exception counts as a bug and is not caught.
     """
 
     @property
     def name(self) -> str:
-        """What errors and logs call this provider."""
+        """The provider's name in errors and logs."""
         return type(self).__name__
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
-        """Answer as it is made: `ChatChunk` and `ToolCallStarted` events, then one final response.
+        """Yield the answer as it is made: `ChatChunk` and `ToolCallStarted` events, then the response.
 
         The last event is an `AssistantMessage` (the whole text) or a `ToolCallRequestList`; an
         iterator that ends without one has failed. An async generator is the usual form. The
@@ -68,7 +68,10 @@ class AsyncBaseProvider(ABC):
         """
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
-        """Answer at once. The default reads `stream` to its end."""
+        """Return the response without streaming. The default reads `stream` to its end.
+
+        A cancelled caller closes the stream.
+        """
         events = self.stream(request)
         try:
             async for event in events:

@@ -1,4 +1,4 @@
-"""The errors of providers, and the names that some of them had before.
+"""The errors of providers, and the former names of two of them.
 
 `EnvironmentError` and `ConnectionError` here are this package's, not Python's builtins.
 """

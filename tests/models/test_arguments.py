@@ -17,7 +17,7 @@ from tests.support import chat_wire
 
 @pytest.mark.case("F5")
 @pytest.mark.parametrize("text", ["", "  \n", "null", '"null"'])
-def test_nothing_stands_for_no_arguments(text: str) -> None:
+def test_blank_text_and_null_are_no_arguments(text: str) -> None:
     assert read_arguments(text) == ({}, None)
 
 
@@ -44,7 +44,7 @@ def test_an_object_that_was_encoded_twice_is_unwrapped_once() -> None:
         '{"a":"\\ud83d"}',
     ],
 )
-def test_what_is_no_json_object_is_kept_as_it_came(text: str) -> None:
+def test_what_is_not_a_json_object_is_kept_as_it_came(text: str) -> None:
     assert read_arguments(text) == ({}, text)
 
 
@@ -56,7 +56,7 @@ def test_raw_text_is_cut_with_a_mark() -> None:
     assert invalid.endswith(" [cut]")
 
 
-def test_a_value_that_is_nested_too_deeply_is_no_arguments() -> None:
+def test_a_value_that_is_nested_too_deeply_is_invalid() -> None:
     assert read_arguments('{"a":' + "[" * 100_000).invalid is not None
 
 

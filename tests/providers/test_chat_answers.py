@@ -1,4 +1,4 @@
-"""What a Chat Completions answer comes to, streamed or whole, well-formed or not."""
+"""How Chat Completions answers are read, streamed or not, well-formed or not."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_without_usage_there_is_none() -> None:
 
 
 @pytest.mark.case("E2")
-def test_keep_alives_are_no_output_and_nothing_after_the_end_mark_is_read() -> None:
+def test_keep_alives_are_not_output_and_nothing_after_the_end_mark_is_read() -> None:
     idle = (
         ": hold",
         "retry: 500",
@@ -162,7 +162,7 @@ def test_a_raw_control_character_is_a_clear_error(character: str, before: int) -
 @pytest.mark.case("E4")
 @pytest.mark.parametrize("cut", [b"\xe6\xbc", b"\xff", b"\xc3", b"\xed\xa0\xbd"])
 @pytest.mark.parametrize("before", [0, 3])
-def test_bytes_that_are_no_utf_8_are_an_error_and_no_replacement_mark(cut: bytes, before: int) -> None:
+def test_bytes_that_are_not_utf_8_are_an_error_and_not_replaced(cut: bytes, before: int) -> None:
     plain = b'data: {"choices":[{"index":0,"delta":{"content":"ab"}}]}\n\n'
     answer = read(plain * before + plain.replace(b"ab", b"a" + cut))
     assert isinstance(answer.error, ProviderProtocolError)
@@ -404,33 +404,33 @@ def test_a_malformed_event_is_shown_short_and_without_secrets() -> None:
         {"choices": [{"index": 0}]},
     ],
 )
-def test_a_whole_answer_of_another_shape_is_a_malformed_response(value: Any) -> None:
+def test_an_unstreamed_answer_of_another_shape_is_a_malformed_response(value: Any) -> None:
     error = read_whole(value).error
     assert isinstance(error, ProviderProtocolError)
     assert "malformed response" in str(error)
 
 
-def test_a_whole_answer_that_is_no_json_is_a_malformed_response() -> None:
+def test_an_unstreamed_answer_that_is_not_json_is_a_malformed_response() -> None:
     error = read(b"{malformed json: <<<chaos>>>", content_type="application/json").error
     assert "malformed response (" in str(error)
     assert isinstance(error, ProviderProtocolError)
 
 
-def test_a_whole_answer_gives_the_same_events_as_a_streamed_one() -> None:
+def test_an_unstreamed_answer_has_the_same_events_as_a_streamed_one() -> None:
     answer = read_whole(whole({"content": "Hi", "reasoning": "hm"}), profile="compatible")
     assert answer.events == [ChatChunk(content="Hi", thinking="hm")]
     assert answer.message.content == "Hi"
 
 
-def test_a_whole_answer_needs_no_finish_reason() -> None:
+def test_an_unstreamed_answer_needs_no_finish_reason() -> None:
     assert read_whole(whole({"content": "Hi"}, finish=None)).message.content == "Hi"
 
 
-def test_a_whole_answer_may_hold_an_error() -> None:
+def test_an_unstreamed_answer_may_hold_an_error() -> None:
     assert isinstance(read_whole({"error": {"message": "busy", "code": 503}}).error, OverloadedError)
 
 
-def test_a_whole_answer_may_be_cut_inside_a_surrogate_pair() -> None:
+def test_an_unstreamed_answer_may_be_cut_inside_a_surrogate_pair() -> None:
     body = rb'{"choices":[{"message":{"content":"a\ud83d"},"finish_reason":"length"}]}'
     assert read(body, content_type="application/json").message.content == "a"
 

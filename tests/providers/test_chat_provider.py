@@ -1,4 +1,4 @@
-"""How a provider of Chat Completions is made, and what it shows of itself."""
+"""How a Chat Completions provider is created, and what it shows."""
 
 import json
 import os
@@ -94,7 +94,7 @@ async def sent(options: dict[str, Any] | None = None, /, model: str | None = Non
             "'http_client' must be an httpx.AsyncClient or HTTPOptions, not object",
         ),
         ({"headers": ["x"]}, TypeError, "'headers' must be a mapping"),
-        ({"headers": {"a b": "x"}}, ValueError, "'headers' holds 'a b', which is no name of a header"),
+        ({"headers": {"a b": "x"}}, ValueError, "'headers' holds 'a b', which is not the name of a header"),
         (
             {"headers": {"x-team": 5}},
             ValueError,
@@ -216,7 +216,7 @@ def test_a_profile_knows_where_its_server_is(profile: str | None, url: str) -> N
         ("https://my-server.example/v1", "compatible"),
     ],
 )
-def test_a_server_is_told_by_its_host(base_url: str, profile: str) -> None:
+def test_the_host_selects_the_profile(base_url: str, profile: str) -> None:
     provider = AsyncOpenAICompatibleProvider("m", base_url=base_url, api_key="k")
     assert f"profile={profile!r}" in repr(provider)
     assert provider.name == profile

@@ -1,4 +1,4 @@
-"""Answers of real servers, read in whatever pieces the network makes of them."""
+"""Answers of real servers are read the same however the network cuts them."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -125,7 +125,7 @@ def test_two_interleaved_calls_of_openai() -> None:
     )
 
 
-def test_reasoning_of_openrouter_beside_a_call() -> None:
+def test_reasoning_of_openrouter_with_a_call() -> None:
     answer = read_recorded("openrouter-reasoning.sse")
     assert answer.calls == [("add", {"a": 1, "b": 2})]
     message = answer.batch.message

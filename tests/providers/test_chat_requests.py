@@ -1,4 +1,4 @@
-"""What goes out to a Chat Completions server."""
+"""What is sent to a Chat Completions server."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tool calls put together from the fragments of a stream, or read whole."""
+"""How tool calls are assembled from the fragments of a stream, or read at once."""
 
 import json
 from typing import Any
@@ -172,7 +172,7 @@ def test_the_complete_calls_before_a_cut_one_are_not_marked() -> None:
 
 
 @pytest.mark.case("G2")
-def test_of_interleaved_calls_each_without_whole_arguments_was_cut() -> None:
+def test_of_interleaved_calls_each_with_incomplete_arguments_was_cut() -> None:
     answer = read(
         sse(
             fragment(0, id="a", name="write", arguments='{"n":'),
@@ -205,7 +205,7 @@ def test_two_calls_of_one_answer_never_share_an_id(call_id: str | None) -> None:
 
 @pytest.mark.case("B5")
 @pytest.mark.parametrize("call_id", ["k0", "", None])
-def test_two_calls_of_a_whole_answer_never_share_an_id(call_id: str | None) -> None:
+def test_two_calls_of_an_unstreamed_answer_never_share_an_id(call_id: str | None) -> None:
     calls = [{"id": call_id, "function": {"name": "add", "arguments": f'{{"a":{n}}}'}} for n in (5, 7)]
     answer = read_whole({"choices": [{"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]})
     assert answer.calls == [("add", {"a": 5}), ("add", {"a": 7})]
@@ -278,7 +278,7 @@ def test_each_response_has_a_fresh_id() -> None:
 
 @pytest.mark.case("I5")
 @pytest.mark.parametrize("text", ["", "\n", None])
-def test_blank_text_beside_calls_is_no_message(text: str | None) -> None:
+def test_blank_text_with_calls_makes_no_message(text: str | None) -> None:
     assert read(sse(delta(content=text), fragment(id="a", name="x"), FINISH)).batch.message is None
 
 

@@ -1,4 +1,4 @@
-"""What an answer comes to, the same in each wire format."""
+"""What all wire formats read alike."""
 
 import json
 
@@ -35,7 +35,7 @@ def test_text_comes_in_chunks_and_then_as_a_message(form: type[Stream]) -> None:
 
 @pytest.mark.case("J3")
 @formats
-def test_the_start_of_a_call_is_told_at_once_and_empty_events_are_no_output(form: type[Stream]) -> None:
+def test_the_start_of_a_call_is_passed_on_at_once_and_empty_events_are_not_output(form: type[Stream]) -> None:
     answer = form().start().call("c1", "add", '{"a":', "1}").end("calls").read()
     assert answer.events == [ToolCallStarted("add")]
     assert answer.calls == [("add", {"a": 1})]
@@ -92,7 +92,7 @@ def test_a_raw_control_character_is_a_clear_error(form: type[Stream], character:
 @pytest.mark.case("E4")
 @formats
 @pytest.mark.parametrize("cut", [b"\xe6\xbc", b"\xff", b"\xed\xa0\xbd"])
-def test_bytes_that_are_no_utf_8_are_an_error_and_no_replacement_mark(form: type[Stream], cut: bytes) -> None:
+def test_bytes_that_are_not_utf_8_are_an_error_and_not_replaced(form: type[Stream], cut: bytes) -> None:
     answer = form.read_pieces([form().start().text("aXb").end().data.replace(b"aXb", b"a" + cut)])
     assert isinstance(answer.error, ProviderProtocolError)
     assert "malformed stream event" in str(answer.error)
@@ -119,7 +119,7 @@ def test_half_a_surrogate_pair_that_stands_alone_becomes_a_replacement_mark(form
 @pytest.mark.case("E4")
 @formats
 @given(data=st.data())
-def test_any_split_of_the_bytes_gives_the_same_answer(form: type[Stream], data: st.DataObject) -> None:
+def test_any_split_of_the_bytes_makes_the_same_answer(form: type[Stream], data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.text(max_size=5), max_size=4))
     said = data.draw(st.dictionaries(st.text(max_size=3), st.text(max_size=5), max_size=2))
     stream = form().start().text(*texts).call("c1", "say", json.dumps(said)).end("calls").data
@@ -133,7 +133,7 @@ def test_any_split_of_the_bytes_gives_the_same_answer(form: type[Stream], data: 
 
 @pytest.mark.case("E2")
 @event_formats
-def test_keep_alives_and_unknown_events_are_no_output(form: type[Stream]) -> None:
+def test_keep_alives_and_unknown_events_are_not_output(form: type[Stream]) -> None:
     stream = form().start()
     for idle in (": hold", "retry: 500", "id: 9", "event: ping", "data:", ":", "event: note\ndata: no JSON"):
         stream.raw(f"{idle}\n\n".encode())
@@ -246,7 +246,7 @@ def test_a_call_of_a_tool_whose_name_was_changed_for_the_wire_has_its_own_name(f
 @pytest.mark.clause("C95")
 @formats
 @pytest.mark.parametrize("written", ['{"title":"x","body":"aaa', '{"title":"x"}'])
-def test_a_call_that_the_output_limit_cut_is_marked_and_a_whole_one_before_it_is_not(
+def test_a_call_that_the_output_limit_cut_is_marked_and_a_complete_one_before_it_is_not(
     form: type[Stream], written: str
 ) -> None:
     first, second = requests(form, ("c1", "f", '{"a":1}'), ("c2", "f", written), why="length")
@@ -256,7 +256,7 @@ def test_a_call_that_the_output_limit_cut_is_marked_and_a_whole_one_before_it_is
 
 @pytest.mark.case("G2")
 @pytest.mark.parametrize("form", [Messages, Responses, Ollama], ids=lambda form: form.name)
-def test_a_call_before_the_text_that_the_limit_cut_is_whole(form: type[Stream]) -> None:
+def test_a_call_before_the_text_that_the_limit_cut_is_complete(form: type[Stream]) -> None:
     [call] = form().start().call("c1", "f", '{"a":1}').text("and so").end("length").read().batch.tool_calls
     assert not call.truncated
 

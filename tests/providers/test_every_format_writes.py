@@ -1,4 +1,4 @@
-"""What goes out, the same in each wire format."""
+"""What all wire formats send alike."""
 
 import copy
 import json
@@ -81,7 +81,7 @@ def test_duplicate_ids_of_one_response_go_out_as_two_on_call_and_result_alike(fo
 
 @pytest.mark.case("B5")
 @own_formats
-def test_ids_that_come_again_in_a_later_response_are_told_apart(form: type[Stream]) -> None:
+def test_ids_that_come_again_in_a_later_response_are_made_unique(form: type[Stream]) -> None:
     history: list[ChatMessage] = []
     for number in "123":
         history += [USER, call("k0", response=number), result("k0", number, response=number)]

@@ -1,4 +1,4 @@
-"""How the providers of each wire format are made, what they show of themselves, and where they ask."""
+"""How the provider of each wire format is created, what it shows, and where it sends requests."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ from seqoria_runtime.providers import (
     RetryPolicy,
 )
 from seqoria_runtime.providers._fallback import stream_with_fallback
-from seqoria_runtime.providers._ollama.host import ollama_url
+from seqoria_runtime.providers._ollama.provider import ollama_url
 from tests.support.wire_formats import FORMATS, Messages, Ollama, Responses
 from tests.support.wires import Stream
 

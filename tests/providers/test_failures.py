@@ -1,4 +1,4 @@
-"""What a server says about a failure, as this package's errors."""
+"""How a server's report of a failure becomes one of this package's errors."""
 
 import json
 from typing import Any
@@ -121,7 +121,7 @@ def test_the_servers_words_are_found_in_every_form_seen(body: Any, message: str)
     assert str(failure(502, body)) == message
 
 
-def test_a_status_without_a_name_of_its_own_is_told_by_number() -> None:
+def test_a_status_without_a_name_is_shown_by_its_number() -> None:
     assert str(failure(599, {})) == "HTTP 599"
 
 
@@ -178,7 +178,7 @@ def test_the_details_of_an_error_are_attributes() -> None:
         ("too long", None, None),
     ],
 )
-def test_the_numbers_of_tokens_are_told_apart_by_their_wording(
+def test_the_numbers_of_tokens_are_found_by_the_words_before_them(
     message: str, tokens: int | None, limit: int | None
 ) -> None:
     error = failure(400, {"error": {"message": message, "code": "context_length_exceeded"}})

@@ -1,4 +1,4 @@
-"""Which provider answers, and when another one is asked."""
+"""Which provider answers, and when the next one is asked."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
@@ -238,5 +238,5 @@ async def test_a_response_of_another_kind_is_a_failure_of_its_provider() -> None
         async def generate(self, request: ModelRequest) -> Any:
             return "text"
 
-    with pytest.raises(ProviderProtocolError, match="odd gave str, which is no response"):
+    with pytest.raises(ProviderProtocolError, match="odd returned str instead of a response"):
         await generate_with_fallback([Odd("odd")], REQUEST)

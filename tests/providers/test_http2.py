@@ -1,4 +1,4 @@
-"""HTTP/2 as an option, with a real server over TLS: streams share a connection, and none is left behind."""
+"""HTTP/2 as an option, with a real server over TLS: streams share a connection, and none is left open."""
 
 import sys
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""The HTTP driver over real connections on this machine: none is lost, and each is used again."""
+"""The HTTP driver over real local connections: none is lost, and each is used again."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -172,7 +172,7 @@ async def test_a_cancellation_at_any_moment_before_the_answer_leaves_the_pool_em
             assert isinstance(await one.generate(REQUEST), AssistantMessage)
 
 
-async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
+async def test_a_connection_is_used_again_after_a_complete_answer() -> None:
     with anyio.fail_after(20):
         async with serving(answers) as server, provider(server) as one:
             for _ in range(3):
@@ -196,7 +196,7 @@ async def test_a_socket_that_is_closed_in_the_middle_is_an_error() -> None:
             assert caught.value.provider == "here"
 
 
-async def test_nobody_at_the_address_is_a_connection_error() -> None:
+async def test_an_address_without_a_server_is_a_connection_error() -> None:
     async with serving(answers) as server:
         pass
     async with provider(server) as one:

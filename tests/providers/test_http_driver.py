@@ -1,4 +1,4 @@
-"""The HTTP driver, over transports in process: what it sends, reads, maps and closes."""
+"""The HTTP driver over in-process transports: what it sends, reads, maps and closes."""
 
 import gzip
 import json
@@ -92,7 +92,7 @@ async def failure(server: Server, **settings: Any) -> LLMError:
     return caught.value
 
 
-async def test_a_stream_gives_its_chunks_and_then_the_response() -> None:
+async def test_a_stream_yields_its_chunks_and_then_the_response() -> None:
     server, body = streaming(ANSWER)
     first, second, last = await collect(server)
     assert (first, second) == (ChatChunk(content="Hel"), ChatChunk(content="lo"))
@@ -101,7 +101,7 @@ async def test_a_stream_gives_its_chunks_and_then_the_response() -> None:
     assert body.closed
 
 
-async def test_a_request_says_what_it_sends_and_that_no_bytes_should_be_packed() -> None:
+async def test_a_request_has_a_content_type_and_asks_for_no_compression() -> None:
     server, _ = streaming(ANSWER)
     await collect(server, headers={"X-Team": "blue"})
     headers = server.requests[0].headers
@@ -119,13 +119,13 @@ async def test_nothing_is_sent_before_the_first_iteration() -> None:
     assert server.requests == []
 
 
-async def test_an_answer_that_is_packed_all_the_same_is_unpacked() -> None:
+async def test_an_answer_that_is_compressed_unasked_is_decompressed() -> None:
     server, _ = streaming(gzip.compress(ANSWER), **{"content-encoding": "gzip"})
     assert len(await collect(server)) == 3
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br"])
-async def test_an_answer_that_cannot_be_unpacked_is_a_malformed_one(encoding: str) -> None:
+async def test_an_answer_that_cannot_be_decompressed_is_malformed(encoding: str) -> None:
     server, body = streaming(ANSWER, **{"content-encoding": encoding})
     error = await failure(server)
     assert isinstance(error, ProviderProtocolError)
@@ -134,13 +134,13 @@ async def test_an_answer_that_cannot_be_unpacked_is_a_malformed_one(encoding: st
     assert body.closed
 
 
-async def test_a_packed_error_is_unpacked_as_well() -> None:
+async def test_a_compressed_error_is_decompressed_too() -> None:
     packed = gzip.compress(b'{"error":{"message":"busy"}}')
     answer = httpx.Response(503, headers={"content-encoding": "gzip"}, stream=Body(packed))
     assert str(await failure(Server(answer))) == "busy"
 
 
-async def test_a_whole_answer_to_a_stream_is_read_as_one() -> None:
+async def test_an_unstreamed_answer_to_a_streamed_request_is_read_as_one() -> None:
     message = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}
     first, last = await collect(Server(httpx.Response(200, json=message)))
     assert first == ChatChunk(content="Hello")
@@ -358,12 +358,12 @@ async def test_a_path_that_was_not_found_is_named_without_its_query() -> None:
     assert str(caught.value) == ("Not found (HTTP 404 from http://h/v2/chat/completions?tenant=[REDACTED])")
 
 
-async def test_a_model_that_was_not_found_by_code_is_not_told_with_a_url() -> None:
+async def test_a_model_that_was_not_found_by_code_is_reported_without_a_url() -> None:
     server = Server(httpx.Response(404, json={"error": {"message": "no m", "code": "model_not_found"}}))
     assert str(await failure(server)) == "no m"
 
 
-async def test_a_web_page_in_place_of_an_answer_is_told_by_its_content_type() -> None:
+async def test_a_web_page_instead_of_an_answer_is_reported_with_its_content_type() -> None:
     headers = {"content-type": "text/html; charset=utf-8", "x-request-id": "req_1"}
     error = await failure(Server(httpx.Response(200, headers=headers, stream=Body(b"<html>hello</html>"))))
     assert isinstance(error, ProviderProtocolError)
@@ -382,7 +382,7 @@ async def test_a_cause_that_holds_a_secret_is_not_shown() -> None:
 
 
 @pytest.mark.clause("C94")
-async def test_a_refusal_is_mapped_with_all_that_the_server_told() -> None:
+async def test_a_refused_request_is_mapped_with_all_that_the_server_said() -> None:
     headers = {"retry-after": "2", "x-request-id": "req_9"}
     error = await failure(
         Server(httpx.Response(429, headers=headers, json={"error": {"message": "slow down"}}))

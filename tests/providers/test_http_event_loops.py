@@ -1,4 +1,4 @@
-"""One provider under several event loops, whose connections must not mix."""
+"""One provider on several event loops keeps their connections apart."""
 
 import threading
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""What an application sets of the connections holds on real sockets: proxies, limits, timeouts, TLS."""
+"""The connection options of an application take effect on real sockets: proxies, limits, timeouts, TLS."""
 
 import sys
 from contextlib import aclosing
@@ -237,12 +237,14 @@ def test_a_socks_proxy_without_its_package_is_an_error_that_names_the_extra(
 
 
 async def test_the_options_reach_the_connections() -> None:
-    from seqoria_runtime.providers._http.connection import Connection
-    from seqoria_runtime.providers._http.endpoint import Service, endpoint
+    from seqoria_runtime.providers._http.connection import ConnectionSettings
+    from seqoria_runtime.providers._http.endpoint import Service, api_endpoint
 
-    place = endpoint("http://localhost:1", service=Service(name="x"), api_key=None, headers=None)
+    place = api_endpoint("http://localhost:1", service=Service(name="x"), api_key=None, headers=None)
     options = HTTPOptions(connect_timeout=1.0, write_timeout=2.0, pool_timeout=3.0)
-    async with Connection(endpoint=place, options=options, read_timeout=4.0).new_client() as client:
-        request = Connection(endpoint=place, options=options, read_timeout=4.0).request(client, "/x", b"")
+    async with ConnectionSettings(endpoint=place, options=options, read_timeout=4.0).new_client() as client:
+        request = ConnectionSettings(endpoint=place, options=options, read_timeout=4.0).request(
+            client, "/x", b""
+        )
         assert client.timeout == httpx.Timeout(None, connect=1.0, write=2.0, pool=3.0)
     assert request.extensions["timeout"] == {"connect": 1.0, "read": 4.0, "write": 2.0, "pool": 3.0}

@@ -1,4 +1,4 @@
-"""What an answer of Messages comes to, streamed or whole, well-formed or not."""
+"""How Messages answers are read, streamed or not, well-formed or not."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_the_model_that_answered_is_named() -> None:
     "begun",
     [Messages().start(), Messages().text(""), Messages().event({"type": "message_delta", "delta": {}})],
 )
-def test_an_answer_that_has_begun_may_end_without_a_reason(begun: Messages) -> None:
+def test_an_answer_that_has_started_may_end_without_a_reason(begun: Messages) -> None:
     message = begun.event({"type": "message_stop"}).read().message
     assert (message.content, message.finish_reason) == ("", None)
 
@@ -107,7 +107,7 @@ def test_a_second_block_of_reasoning_stands_apart() -> None:
 
 
 @pytest.mark.case("F5")
-def test_arguments_may_come_whole_with_the_start_of_the_block() -> None:
+def test_arguments_may_come_complete_with_the_start_of_the_block() -> None:
     block = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}
     assert Messages().start().open(block).close().end("calls").read().calls == [("add", {"a": 1})]
 
@@ -192,7 +192,7 @@ def test_usage_counts_cached_tokens_and_takes_the_last_word(
     assert ended("end_turn", **usage).read().message.usage == expected
 
 
-def test_usage_of_a_whole_answer_is_unknown_where_nothing_was_counted() -> None:
+def test_usage_of_an_unstreamed_answer_is_unknown_if_nothing_was_counted() -> None:
     assert Messages.read_whole(whole({"type": "text", "text": "x"})).message.usage is None
     assert Messages.read_whole(whole({"type": "text", "text": "x"}, usage=None)).message.usage is None
     counted = whole({"type": "text", "text": "x"}, usage={"input_tokens": 7, "output_tokens": 2})
@@ -243,7 +243,7 @@ def test_an_end_that_speaks_of_calls_which_never_came_is_an_error() -> None:
     assert "ended without a response" in str(nothing)
 
 
-def test_a_whole_answer_is_read_like_a_streamed_one() -> None:
+def test_an_unstreamed_answer_is_read_like_a_streamed_one() -> None:
     thinking = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     tool_use = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}
     read = Messages.read_whole(whole(thinking, {"type": "text", "text": "Sum."}, tool_use, reason="tool_use"))
@@ -257,7 +257,7 @@ def test_a_whole_answer_is_read_like_a_streamed_one() -> None:
 
 
 @pytest.mark.case("J1")
-def test_a_whole_answer_may_be_an_error() -> None:
+def test_an_unstreamed_answer_may_be_an_error() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
     assert str(Messages.read_whole(error).error) == "busy"
 

@@ -1,4 +1,4 @@
-"""What goes out to a server of Messages."""
+"""What is sent to a Messages server."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ from seqoria_runtime.models import (
 )
 from seqoria_runtime.models.errors import InvalidRequestError
 from seqoria_runtime.providers import ModelRequest, ToolDefinition
-from seqoria_runtime.providers._anthropic.request import messages_exchange
+from seqoria_runtime.providers._anthropic.request import encode_messages
 from tests.support.wire_formats import Messages
 from tests.support.wires import ADD, NOW
 
@@ -123,7 +123,7 @@ def test_unsigned_reasoning_goes_back_only_where_the_server_signs_nothing() -> N
     unsigned = {"type": "thinking", "thinking": "hm", "signature": ""}
     request = ModelRequest([USER, came(unsigned, {"type": "text", "text": "x"})])
     for signed_only, kept in ((True, ["text"]), (False, ["thinking", "text"])):
-        made = messages_exchange(request, model="m", options={}, stream=True, signed_only=signed_only)
+        made = encode_messages(request, model="m", options={}, stream=True, signed_only=signed_only)
         assert [block["type"] for block in json.loads(made.body)["messages"][1]["content"]] == kept
 
 

@@ -1,4 +1,4 @@
-"""Servers that answer in odd ways: each comes to the whole answer, or to an error that says why."""
+"""Servers that answer in odd ways: the answer is complete, or an error says why it is not."""
 
 import gzip
 from collections.abc import AsyncIterator, Mapping
@@ -104,7 +104,7 @@ async def test_every_way_to_write_events_is_read(form: type[Stream], bend: Any) 
     [b"", b"null", b"[]", b"\x00" * 10, b"<html>Sign in</html>", b"data: 5\n\n", b"data: " + b"[" * 100_000],
     ids=["nothing", "null", "list", "zeros", "page", "number", "nested"],
 )
-async def test_what_is_no_answer_is_an_error_of_bounded_length(form: type[Stream], data: bytes) -> None:
+async def test_what_is_not_an_answer_is_an_error_of_bounded_length(form: type[Stream], data: bytes) -> None:
     for headers in ({}, {"content-type": "application/json"}, {"content-type": ""}):
         assert isinstance(await refused(form, data, headers=headers), ProviderProtocolError)
 
@@ -166,7 +166,7 @@ async def test_a_redirect_to_nowhere_is_an_error_all_the_same(form: type[Stream]
 
 
 @all_formats
-async def test_a_packed_answer_that_breaks_off_is_an_error_behind_its_text(form: type[Stream]) -> None:
+async def test_a_compressed_answer_that_breaks_off_is_an_error_after_its_text(form: type[Stream]) -> None:
     packed = gzip.compress(whole(form))
     assert said(await asked(form, packed, headers={"content-encoding": "gzip"}, piece=7))[1] == "aé漢😀"
     events = await asked(form, packed[:-20], headers={"content-encoding": "gzip"}, piece=7)
@@ -188,6 +188,6 @@ async def test_an_error_that_repeats_a_key_shows_none(form: type[Stream], status
 
 
 @all_formats
-async def test_one_delta_of_megabytes_comes_whole(form: type[Stream]) -> None:
+async def test_one_delta_of_megabytes_is_read_completely(form: type[Stream]) -> None:
     data = form().start().text("x" * 3_000_000).end().data
     assert len(said(await asked(form, data, piece=65_536))[1]) == 3_000_000

@@ -1,4 +1,4 @@
-"""What goes out to Ollama's chat, and what its answers come to."""
+"""What is sent to Ollama's chat, and how its answers are read."""
 
 import json
 from typing import Any
@@ -57,7 +57,7 @@ def test_an_id_that_a_server_does_send_is_kept() -> None:
 
 
 @pytest.mark.parametrize("field", ["thinking", "reasoning_content", "reasoning"])
-def test_reasoning_is_told_apart_and_kept(field: str) -> None:
+def test_reasoning_is_kept_apart_from_the_text(field: str) -> None:
     answer = Ollama().line(message={field: "Let me "}).line(message={field: "add."}).text("Sum.").end().read()
     message = answer.message
     assert (answer.thinking, message.thinking, message.content) == ("Let me add.", "Let me add.", "Sum.")
@@ -75,7 +75,7 @@ def test_usage_and_reason_come_with_the_last_line() -> None:
     assert (bare.usage, bare.finish_reason) == (None, None)
 
 
-def test_a_whole_answer_is_one_object() -> None:
+def test_an_unstreamed_answer_is_one_object() -> None:
     function = {"name": "add", "arguments": {"a": 1}}
     body = {"model": "llama", "message": {**SAID, "tool_calls": [{"function": function}]}, "done": True}
     assert Ollama.read_whole(body).calls == [("add", {"a": 1})]
@@ -140,7 +140,7 @@ def test_a_round_is_one_assistant_message_and_then_its_results_by_name() -> None
 
 @pytest.mark.case("I1", "I3")
 @pytest.mark.clause("C91", "C15")
-def test_reasoning_goes_back_beside_its_calls_also_from_storage() -> None:
+def test_reasoning_goes_back_with_its_calls_from_storage_too() -> None:
     batch = Ollama().line(message={"thinking": "hm"}).call(None, "add", '{"a":1}').end().read().batch
     assert batch.message is not None
     stored = AssistantMessage.model_validate(json.loads(batch.message.model_dump_json()))

@@ -1,4 +1,4 @@
-"""Options in a wrong form, or of another API, are refused with what to give instead; images as well."""
+"""Options in a wrong form, or of another API, and bad images are refused with the right form."""
 
 from typing import Any
 
@@ -100,7 +100,9 @@ def test_a_flag_of_one_kind_of_server_is_checked_too() -> None:
         (AsyncOllamaProvider, "thinking", "think"),
     ],
 )
-def test_an_option_of_another_api_is_told_with_its_name_here(provider: Any, option: str, near: str) -> None:
+def test_an_option_of_another_api_is_refused_with_its_name_here(
+    provider: Any, option: str, near: str
+) -> None:
     with pytest.raises(TypeError, match=rf"unknown option '{option}' \(near: {near}\)"):
         make(provider, **{option: 1})
 

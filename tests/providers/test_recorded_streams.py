@@ -1,4 +1,4 @@
-"""Answers of servers of Messages, Responses and Ollama, in whatever pieces the network makes of them."""
+"""Answers of Messages, Responses and Ollama servers are read the same however the network cuts them."""
 
 from functools import cache
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""How a history is sorted into the responses that it came in."""
+"""How a history is sorted into responses."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ from seqoria_runtime.providers._requests.replay import (
     EMPTY_OUTCOME,
     NO_OUTCOME,
     AnsweredCall,
-    Response,
+    PastResponse,
     entries,
 )
 
@@ -37,7 +37,7 @@ def said(text: str, response: str | None = None) -> AssistantMessage:
 def shape(*messages: ChatMessage) -> list[object]:
     """The entries in short: a role, or a response's text and the texts of its calls."""
     return [
-        (entry.text, [one.text for one in entry.calls]) if isinstance(entry, Response) else entry.role
+        (entry.text, [one.text for one in entry.calls]) if isinstance(entry, PastResponse) else entry.role
         for entry in entries(messages)
     ]
 
@@ -99,14 +99,14 @@ def test_a_user_message_ends_a_response() -> None:
 
 
 @pytest.mark.case("B5")
-def test_ids_that_repeat_within_a_response_are_told_apart_in_order() -> None:
+def test_ids_that_repeat_within_a_response_are_made_unique_in_order() -> None:
     histories: list[list[ChatMessage]] = [
         [call("k0"), call("k0"), result("k0", "1"), result("k0", "2")],
         [call("k0"), result("k0", "1"), call("k0"), result("k0", "2")],
     ]
     for history in histories:
         [response] = entries(history)
-        assert isinstance(response, Response)
+        assert isinstance(response, PastResponse)
         assert [one.text for one in response.calls] == ["1", "2"]
         assert [one.id for one in response.calls] == ["k0", "k0_2"]
 
@@ -114,7 +114,7 @@ def test_ids_that_repeat_within_a_response_are_told_apart_in_order() -> None:
 @pytest.mark.case("B5")
 def test_an_id_that_was_made_own_is_not_one_that_another_call_has() -> None:
     [response] = entries([call("k"), call("k_2"), call("k"), call("k")])
-    assert isinstance(response, Response)
+    assert isinstance(response, PastResponse)
     assert [one.id for one in response.calls] == ["k", "k_2", "k_3", "k_4"]
 
 
@@ -128,7 +128,9 @@ def test_ids_that_repeat_across_responses_stay_and_pair_with_their_own() -> None
         result("k0", "2", "r2"),
     ]
     assert shape(*history) == [("", ["1"]), "user", ("", ["2"])]
-    assert [one.id for entry in entries(history) if isinstance(entry, Response) for one in entry.calls] == [
+    assert [
+        one.id for entry in entries(history) if isinstance(entry, PastResponse) for one in entry.calls
+    ] == [
         "k0",
         "k0",
     ]
@@ -161,7 +163,7 @@ def test_a_blank_result_has_a_text_all_the_same(text: str) -> None:
     assert shape(said(text)) == [("", [])]
 
 
-def test_only_a_result_is_no_failure() -> None:
+def test_every_outcome_but_a_result_is_a_failure() -> None:
     request = call("a")
     assert AnsweredCall("a", request, None).failed
     assert AnsweredCall("a", request, ToolCallError(tool_call_id="a", error="e")).failed
@@ -184,7 +186,7 @@ MESSAGES = st.lists(
 @pytest.mark.clause("C91")
 @given(MESSAGES)
 def test_every_call_is_kept_once_with_an_id_of_its_own_and_an_answer(history: list[ChatMessage]) -> None:
-    responses = [entry for entry in entries(history) if isinstance(entry, Response)]
+    responses = [entry for entry in entries(history) if isinstance(entry, PastResponse)]
     kept = [one.request for response in responses for one in response.calls]
     assert kept == [message for message in history if isinstance(message, ToolCallRequest)]
     for response in responses:
@@ -200,7 +202,7 @@ def test_every_call_is_kept_once_with_an_id_of_its_own_and_an_answer(history: li
 def test_texts_and_user_messages_keep_their_order(history: list[ChatMessage]) -> None:
     sorted_: list[ChatMessage] = []
     for entry in entries(history):
-        if not isinstance(entry, Response):
+        if not isinstance(entry, PastResponse):
             sorted_.append(entry)
         elif entry.message is not None:
             sorted_.append(entry.message)

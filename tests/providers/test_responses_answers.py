@@ -1,4 +1,4 @@
-"""What an answer of Responses comes to, streamed or whole, well-formed or not."""
+"""How Responses answers are read, streamed or not, well-formed or not."""
 
 import json
 from typing import Any

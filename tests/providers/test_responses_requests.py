@@ -1,4 +1,4 @@
-"""What goes out to a server of Responses."""
+"""What is sent to a Responses server."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ from seqoria_runtime.models import (
     UserMessage,
 )
 from seqoria_runtime.providers import ModelRequest, ToolDefinition
-from seqoria_runtime.providers._responses.request import responses_exchange
+from seqoria_runtime.providers._responses.request import encode_responses
 from tests.support.wire_formats import Responses
 from tests.support.wires import ADD, NOW
 
@@ -165,7 +165,7 @@ def test_tools_are_strict_only_where_that_is_asked_for_and_their_schema_allows_i
     assert [tool["strict"] for tool in tools] == [True, False, False]
 
 
-def test_tools_of_the_server_are_offered_beside_the_requests_own() -> None:
+def test_tools_of_the_server_are_offered_with_the_requests_own() -> None:
     search = {"type": "web_search"}
     request = ModelRequest([USER], tools=[ADD], tool_choice="auto")
     own = json.loads(Responses.exchange(request).body)["tools"]
@@ -206,7 +206,7 @@ def test_content_blocks_of_a_user_are_put_into_the_format(block: dict[str, Any],
 
 def test_a_model_that_takes_no_temperature_gets_none() -> None:
     for model, kept in (("gpt-5-mini", False), ("gpt-4.1", True)):
-        made = responses_exchange(ModelRequest([USER]), model=model, options={"temperature": 0}, stream=True)
+        made = encode_responses(ModelRequest([USER]), model=model, options={"temperature": 0}, stream=True)
         assert ("temperature" in json.loads(made.body)) is kept
 
 

@@ -1,4 +1,4 @@
-"""Repeating what failed for a passing reason."""
+"""Requests that failed for a temporary reason are repeated."""
 
 import logging
 from collections.abc import Awaitable, Callable

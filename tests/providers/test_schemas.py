@@ -1,4 +1,4 @@
-"""Schemas of tools, as providers accept them."""
+"""Tools' schemas are converted to those that providers accept."""
 
 import copy
 import json
@@ -214,7 +214,7 @@ def test_a_strict_schema_of_an_answer_fits_strict_mode_or_is_refused(schema: Any
 
 @given(TOPS)
 def test_a_closed_schema_of_an_answer_has_no_open_object_and_no_recursion(schema: Any) -> None:
-    closed = made(closed_schema, wire_schema(schema), "any properties", "names itself")
+    closed = made(closed_schema, wire_schema(schema), "any properties", "refers to itself")
     if closed is not None:
         assert closed_schema(closed) == closed
         assert '"additionalProperties": true' not in json.dumps(closed)

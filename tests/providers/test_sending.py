@@ -1,4 +1,4 @@
-"""Requests on connections that were used before, over real sockets."""
+"""Requests on used connections, over real sockets."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -87,7 +87,7 @@ async def test_a_request_that_is_lost_on_a_new_connection_is_an_error(
 
 
 @pytest.mark.clause("C92", "C93")
-async def test_a_request_whose_answer_has_begun_is_never_sent_again() -> None:
+async def test_a_request_is_never_sent_again_once_its_answer_has_started() -> None:
     server = Server(1, begin)
     async with opened(server) as provider:
         await provider.generate(REQUEST)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seqoria_runtime.providers._answers.sse import ServerSentEvent, SSEDecoder
+from seqoria_runtime.providers._answers.sse import ServerSentEvent, SSEFraming
 
 
 def decode(*pieces: bytes) -> list[ServerSentEvent]:
-    decoder = SSEDecoder()
+    decoder = SSEFraming()
     events = [event for piece in pieces for event in decoder.feed(piece)]
     return events + decoder.close()
 
@@ -59,7 +59,7 @@ def test_an_event_at_the_end_of_the_input_counts() -> None:
 
 
 def test_an_event_without_end_is_an_error_and_not_all_of_the_memory() -> None:
-    decoder = SSEDecoder()
+    decoder = SSEFraming()
     piece = b"x" * (1 << 24)
     for _ in range(4):
         assert decoder.feed(piece) == []
@@ -68,7 +68,7 @@ def test_an_event_without_end_is_an_error_and_not_all_of_the_memory() -> None:
 
 
 def test_the_limit_is_that_of_one_event() -> None:
-    decoder = SSEDecoder()
+    decoder = SSEFraming()
     event = b"data: " + b"x" * (1 << 24) + b"\r\n\r\n"
     for _ in range(5):
         assert len(decoder.feed(event)) == 1

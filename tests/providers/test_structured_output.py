@@ -1,4 +1,4 @@
-"""The option `output`: a class or a schema, in each API's own place for it, and the answer read back."""
+"""The option `output`: a class or a schema, put where each API expects it, and the answer read back."""
 
 import json
 from dataclasses import dataclass
@@ -124,7 +124,7 @@ async def test_what_is_wanted_has_a_name_where_the_api_asks_for_one() -> None:
 async def test_other_classes_and_plain_schemas_do_as_well(form: type[Stream], given: Any) -> None:
     if form is Messages and given not in (Point, Options):  # a schema is not hashable
         with pytest.raises(
-            ValueError, match=r"AsyncAnthropicProvider: 'output' \(Node\) holds a schema that names"
+            ValueError, match=r"AsyncAnthropicProvider: 'output' \(Node\) holds a schema that refers"
         ):
             make(form, output=given)
         return
@@ -170,10 +170,10 @@ async def test_the_given_schema_is_not_changed(form: type[Stream]) -> None:
         (Ollama, {"format": "json"}, "format"),
     ],
 )
-async def test_an_output_beside_the_apis_own_option_is_refused(
+async def test_an_output_together_with_the_apis_own_option_is_refused(
     form: type[Stream], option: dict[str, Any], place: str
 ) -> None:
-    words = f"'output' and .*{place}.* say the same: give one of them"
+    words = f"'output' and .*{place}.* mean the same: give one of them"
     with pytest.raises(TypeError, match=words):
         make(form, output=Person, **option)
     with pytest.raises(TypeError, match=words):
@@ -211,7 +211,7 @@ async def test_only_who_asks_for_strictness_gets_it() -> None:
         assert "default" not in json.dumps(schema)
 
 
-async def test_strictness_keeps_what_stands_beside_a_reference_and_writes_unions_as_such() -> None:
+async def test_strictness_keeps_the_keywords_next_to_a_reference_and_writes_unions_as_such() -> None:
     schema = wanted(Chat, await sent(Chat, output=Owner, strict_output=True))
     pet, second = schema["properties"]["pet"], schema["properties"]["second"]
     assert pet == {"anyOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}], "title": "Pet"}
@@ -271,7 +271,7 @@ async def test_an_object_of_any_keys_goes_where_nothing_forbids_it() -> None:
 
 @pytest.mark.parametrize("form", [Chat, Responses])
 def test_strictness_without_an_output_is_an_error(form: type[Stream]) -> None:
-    with pytest.raises(TypeError, match="'strict_output' goes with 'output', which is not given"):
+    with pytest.raises(TypeError, match="'strict_output' needs 'output', which is not given"):
         make(form, strict_output=True)
     with pytest.raises(TypeError, match="'strict_output' must be True or False, not 'yes'"):
         make(form, output=Person, strict_output="yes")

@@ -1,4 +1,4 @@
-"""Names and ids on the wire."""
+"""Names and ids as they are sent."""
 
 import pytest
 from hypothesis import given

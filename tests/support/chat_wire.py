@@ -7,7 +7,8 @@ from typing import Any
 
 from seqoria_runtime.models import ChatMessage, UserMessage
 from seqoria_runtime.providers import PROFILES, ModelRequest, Profile, ToolDefinition
-from seqoria_runtime.providers._chat.request import ChatExchange, chat_exchange
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
+from seqoria_runtime.providers._chat.request import encode_chat
 from tests.support.wires import Read, ids, read_with
 
 DATA = Path(__file__).parent.parent / "providers" / "data"
@@ -26,16 +27,14 @@ def exchange(
     profile: str | Profile = "compatible",
     stream: bool = True,
     **options: Any,
-) -> ChatExchange:
-    made = chat_exchange(
+) -> EncodedRequest:
+    return encode_chat(
         request or ModelRequest([UserMessage(content="hi")]),
         model="m",
         options=options,
         profile=PROFILES[profile] if isinstance(profile, str) else profile,
         stream=stream,
-    )
-    return ChatExchange(
-        body=made.body, model=made.model, profile=made.profile, names=made.names, new_id=ids()
+        ids=ids(),
     )
 
 

@@ -13,12 +13,11 @@ from seqoria_runtime.providers import (
     AsyncOpenAIProvider,
     ModelRequest,
 )
-from seqoria_runtime.providers._answers.exchange import JSONExchange
-from seqoria_runtime.providers._answers.wire import Exchange
-from seqoria_runtime.providers._anthropic.request import messages_exchange
-from seqoria_runtime.providers._chat.request import ChatExchange, chat_exchange
-from seqoria_runtime.providers._ollama.request import ollama_exchange
-from seqoria_runtime.providers._responses.request import responses_exchange
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
+from seqoria_runtime.providers._anthropic.request import encode_messages
+from seqoria_runtime.providers._chat.request import encode_chat
+from seqoria_runtime.providers._ollama.request import encode_ollama
+from seqoria_runtime.providers._responses.request import encode_responses
 
 from .wires import Body, Stream, ids, sse
 
@@ -46,11 +45,10 @@ class Chat(ChatShaped):
     @classmethod
     def exchange(
         cls, request: ModelRequest | None = None, *, stream: bool = True, **options: Any
-    ) -> Exchange:
+    ) -> EncodedRequest:
         asked = request or ModelRequest([UserMessage(content="hi")])
         profile = PROFILES["compatible"]
-        made = chat_exchange(asked, model="m", options=options, profile=profile, stream=stream)
-        return ChatExchange(body=made.body, model="m", profile=profile, names=made.names, new_id=ids())
+        return encode_chat(asked, model="m", options=options, profile=profile, stream=stream, ids=ids())
 
     def event(self, event: Mapping[str, Any]) -> Self:
         return self.raw(sse(event))
@@ -93,9 +91,9 @@ class Messages(Stream):
     @classmethod
     def exchange(
         cls, request: ModelRequest | None = None, *, stream: bool = True, **options: Any
-    ) -> JSONExchange:
+    ) -> EncodedRequest:
         asked = request or ModelRequest([UserMessage(content="hi")])
-        return messages_exchange(asked, model="m", options=options, stream=stream, ids=ids())
+        return encode_messages(asked, model="m", options=options, stream=stream, ids=ids())
 
     def event(self, event: Mapping[str, Any]) -> Self:
         return self.raw(sse(event, event.get("type", "")))
@@ -174,9 +172,9 @@ class Responses(Stream):
     @classmethod
     def exchange(
         cls, request: ModelRequest | None = None, *, stream: bool = True, **options: Any
-    ) -> JSONExchange:
+    ) -> EncodedRequest:
         asked = request or ModelRequest([UserMessage(content="hi")])
-        return responses_exchange(asked, model="m", options=options, stream=stream, ids=ids())
+        return encode_responses(asked, model="m", options=options, stream=stream, ids=ids())
 
     def event(self, event: Mapping[str, Any]) -> Self:
         return self.raw(sse(event, event.get("type", "")))
@@ -258,9 +256,9 @@ class Ollama(ChatShaped):
     @classmethod
     def exchange(
         cls, request: ModelRequest | None = None, *, stream: bool = True, **options: Any
-    ) -> JSONExchange:
+    ) -> EncodedRequest:
         asked = request or ModelRequest([UserMessage(content="hi")])
-        return ollama_exchange(asked, model="m", options=options, stream=stream, ids=ids())
+        return encode_ollama(asked, model="m", options=options, stream=stream, ids=ids())
 
     def event(self, event: Mapping[str, Any]) -> Self:
         return self.raw(json.dumps(event).encode() + b"\n")

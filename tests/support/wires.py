@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 from seqoria_runtime.models import AssistantMessage, ChatChunk, ChatMessage, ToolCallRequestList, UserMessage
 from seqoria_runtime.models.errors import LLMError
 from seqoria_runtime.providers import ModelRequest, ModelResponse, ProviderEvent, ToolDefinition
-from seqoria_runtime.providers._answers.wire import Exchange
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
 
 ADD = ToolDefinition(
     "add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -76,7 +76,7 @@ class Read:
         return repr((self.events, self.response, type(self.failure), str(self.failure)))
 
 
-def read_with(exchange: Exchange, pieces: Iterable[bytes], content_type: str) -> Read:
+def read_with(exchange: EncodedRequest, pieces: Iterable[bytes], content_type: str) -> Read:
     """Read an answer that comes in these pieces, as the driver does."""
     decoder = exchange.decoder(content_type)
     events: list[ProviderEvent] = []
@@ -106,7 +106,7 @@ class Stream(ABC):
     @abstractmethod
     def exchange(
         cls, request: ModelRequest | None = None, *, stream: bool = True, **options: Any
-    ) -> Exchange: ...
+    ) -> EncodedRequest: ...
 
     @classmethod
     def body(

@@ -1,1 +1,1 @@
-"""Turns the bytes of an answer into events, whatever the wire format."""
+"""What the answers of all wire formats have in common: bytes in, events and a response out."""

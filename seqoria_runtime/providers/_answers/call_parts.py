@@ -1,7 +1,7 @@
-"""Makes the requests of one response of the calls that a codec has put together.
+"""Turns the calls that a format put together into the tool call requests of one response.
 
-Knows no wire format. Whatever the server sent, each request has an id that no other of its
-response has and a name, and its arguments are an object or kept as bounded raw text.
+Whatever the server sent, each request has a name and an id that no other of its response has, and
+its arguments are an object or are kept as bounded raw text.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from seqoria_runtime._base.redaction import bounded
 from seqoria_runtime.models import UNNAMED_TOOL, ToolCallRequest
 from seqoria_runtime.models._arguments import read_arguments
-from seqoria_runtime.providers._json import whole
+from seqoria_runtime.providers._json import join_surrogates
 
 _MAX_NAME = 256
 
@@ -19,7 +19,7 @@ _MAX_NAME = 256
 class CallParts:
     """A tool call as far as it is known; `arguments` are the fragments of its JSON.
 
-    `cut` marks the one that was being written when the response ended.
+    `cut` marks the call that was being written when the response ended.
     """
 
     __slots__ = ("arguments", "cut", "id", "name")
@@ -36,13 +36,13 @@ class CallParts:
 
 
 def arguments_text(value: Any) -> str:
-    """Give the JSON of arguments, which some servers send as text and others as an object."""
+    """Return the JSON of arguments, which some servers send as text and others as an object."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
 
 
-def requests_of(
+def tool_call_requests(
     calls: Iterable[CallParts],
     *,
     response_id: str,
@@ -52,18 +52,18 @@ def requests_of(
 ) -> list[ToolCallRequest]:
     """Make the requests, in order.
 
-    With `limited`, the output limit (or the like) ended the response: the call that it cut, and any
-    other without whole arguments, is marked as truncated.
+    With `limited`, the output limit (or the like) ended the response: the call that was being
+    written, and any other with broken arguments, is marked as truncated.
     """
     taken: set[str] = set()
     requests = []
     for call in calls:
         call_id = call.id if call.id and call.id not in taken else f"call_{new_id()}"
         taken.add(call_id)
-        values, invalid = read_arguments(whole(call.text))
+        values, invalid = read_arguments(join_surrogates(call.text))
         request = ToolCallRequest(
-            id=whole(call_id),
-            name=real_name(bounded(whole(call.name), _MAX_NAME)) or UNNAMED_TOOL,
+            id=join_surrogates(call_id),
+            name=real_name(bounded(join_surrogates(call.name), _MAX_NAME)) or UNNAMED_TOOL,
             arguments=values,
             invalid_arguments=invalid,
             truncated=limited and (call.cut or invalid is not None),

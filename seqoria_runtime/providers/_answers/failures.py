@@ -1,7 +1,7 @@
 """Turns what a server says about a failure into this package's errors.
 
-Goes by the server's code, then its status, then its type of error, and never by its prose; from
-the prose come only the message, made safe and short, and the numbers of tokens in it.
+The server's code decides, then its status, then its type of error, and never its prose. Only the
+message, redacted and bounded, and the numbers of tokens come from the prose.
 """
 
 import json
@@ -77,7 +77,13 @@ _BY_STATUS: dict[int, type[LLMError]] = {
     503: OverloadedError,
     529: OverloadedError,
 }
-# Words too general to count before a status: several of them stand for anything.
+_BAD_INPUT_CODES = (
+    "invalid_prompt", "data_residency_mismatch", "invalid_image", "invalid_image_format",
+    "invalid_base64_image", "invalid_image_url", "image_too_large", "image_too_small",
+    "image_parse_error", "invalid_image_mode", "image_file_too_large", "unsupported_image_media_type",
+    "empty_image_file", "failed_to_download_image", "image_file_not_found",
+)  # fmt: skip
+# Too general to go before a status: servers use several of these for anything.
 _BY_TYPE: dict[str, type[LLMError]] = {
     "invalid_request_error": InvalidRequestError,
     "badrequesterror": InvalidRequestError,
@@ -85,26 +91,17 @@ _BY_TYPE: dict[str, type[LLMError]] = {
     "notfounderror": ModelNotFoundError,
     "timeout_error": ProviderTimeoutError,
     "request_too_large": InvalidRequestError,
-    # Codes of failed responses of the Responses API, which have neither a status nor a type.
+    # Codes of failed answers in the Responses format, which have neither a status nor a type.
     "vector_store_timeout": ProviderTimeoutError,
-    **dict.fromkeys(
-        (
-            *("invalid_prompt", "data_residency_mismatch", "invalid_image", "invalid_image_format"),
-            *("invalid_base64_image", "invalid_image_url", "image_too_large", "image_too_small"),
-            *("image_parse_error", "invalid_image_mode", "image_file_too_large"),
-            *("unsupported_image_media_type", "empty_image_file", "failed_to_download_image"),
-            "image_file_not_found",
-        ),
-        InvalidRequestError,
-    ),
+    **dict.fromkeys(_BAD_INPUT_CODES, InvalidRequestError),
 }
-# How the field that was too long is called by servers that have no code for it.
+# The field that servers without a code for it name when the prompt is too long.
 _PROMPT_PARAMS = {"input_tokens"}
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetails:
-    """What a server said of a failure; each field is empty where it said nothing."""
+    """What a server said about a failure; what it did not say is empty."""
 
     message: str = ""
     type: str = ""
@@ -116,7 +113,7 @@ class ErrorDetails:
 
 @dataclass(frozen=True, slots=True)
 class HTTPFailure:
-    """What is known of a refused request beside its body; `url` is safe to show."""
+    """What is known about a refused request besides its body; `url` is safe to show."""
 
     status: int
     model: str
@@ -126,12 +123,12 @@ class HTTPFailure:
 
     @classmethod
     def of(cls, status: int, headers: Mapping[str, str], model: str, *, url: str = "") -> "HTTPFailure":
-        """Read the headers, whose names are lower-case or looked up without regard to case."""
+        """Read the headers, with lower-case names or in a mapping that ignores case."""
         return cls(status, model, request_id(headers), parse_retry_after(headers, now=time.time()), url)
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """Give the server's name for the request, cut to 200 characters."""
+    """Return the server's id for the request, cut to 200 characters."""
     for name in ("x-request-id", "request-id", "apim-request-id"):
         if headers.get(name):
             return bounded(headers[name], 200)
@@ -139,8 +136,10 @@ def request_id(headers: Mapping[str, str]) -> str | None:
 
 
 def details_of(value: Any) -> ErrorDetails:
-    """Read an error in any of the forms seen: `{"error": {...}}`, `{"error": "text"}`, the object bare,
-    `{"detail": ...}`, a list of one of these, or text.
+    """Read an error in any form that servers use.
+
+    That is `{"error": {...}}`, `{"error": "text"}`, the bare object, `{"detail": ...}`, a list of one
+    of these, or text.
     """
     if isinstance(value, list):
         value = value[0] if value else {}
@@ -149,28 +148,28 @@ def details_of(value: Any) -> ErrorDetails:
         if isinstance(inner, Mapping):
             return _details_of_object(inner)
         value = inner
-    return ErrorDetails(message=_words(value))
+    return ErrorDetails(message=_message_text(value))
 
 
 def _details_of_object(error: Mapping[str, Any]) -> ErrorDetails:
     code, param = error.get("code"), error.get("param")
     return ErrorDetails(
-        message=_words(error.get("message") or error.get("detail") or error.get("msg")),
-        type=_word(error.get("type")),
-        code=_word(code),
+        message=_message_text(error.get("message") or error.get("detail") or error.get("msg")),
+        type=_lower(error.get("type")),
+        code=_lower(code),
         status=_status(code),
         param=param if isinstance(param, str) else None,
         fields=error,
     )
 
 
-def _words(value: Any) -> str:
+def _message_text(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _word(value: Any) -> str:
+def _lower(value: Any) -> str:
     return value.lower() if isinstance(value, str) else ""
 
 
@@ -180,21 +179,21 @@ def _status(code: Any) -> int | None:
 
 
 def failure_of_event(event: Any, *, model: str) -> LLMError:
-    """Make the error for one that came inside an answer whose own status was a success."""
+    """Make the error for a failure inside an answer whose HTTP status was a success."""
     details = details_of(event)
     message = details.message or "the provider reported an error without a message"
     return _error(details, details.status, _safe(message), model)
 
 
 def failure_of_response(body: bytes, failure: HTTPFailure) -> LLMError:
-    """Make the error for a response that is no success; the body may be cut, or no JSON at all."""
+    """Make the error for a response with an error status; its body may be cut, or not JSON at all."""
     text = body.decode("utf-8", "replace")
     try:
         details = details_of(json.loads(text))
     except (ValueError, RecursionError):
         details = ErrorDetails(message=text.strip())
     message = _safe(details.message) or f"HTTP {failure.status} {_phrase(failure.status)}".strip()
-    # Without a code, a wrong path is as likely as a model that the server does not have.
+    # Without a code, a wrong path is as likely as an unknown model.
     if failure.status == HTTPStatus.NOT_FOUND and failure.url and _coded_class(details) is None:
         message += f" (HTTP 404 from {failure.url})"
     if failure.request_id is not None:
@@ -207,7 +206,7 @@ def failure_of_response(body: bytes, failure: HTTPFailure) -> LLMError:
 
 
 def safe_cause(error: Exception) -> Exception | None:
-    """Give the error back where its text may be shown as the cause of another, `None` where it may not."""
+    """Return the error if its text may be shown as the cause of another; `None` if it holds a secret."""
     return error if redact(str(error)) == str(error) else None
 
 
@@ -258,7 +257,7 @@ def _coded_class(details: ErrorDetails) -> type[LLMError] | None:
 def _inner_code(fields: Mapping[str, Any]) -> str:
     inner = fields.get("innererror")
     if isinstance(inner, Mapping):
-        return _word(inner.get("code"))
+        return _lower(inner.get("code"))
     metadata = fields.get("metadata")
     flagged = isinstance(metadata, Mapping) and "flagged_input" in metadata
     return "content_filter" if flagged else ""
@@ -267,7 +266,7 @@ def _inner_code(fields: Mapping[str, Any]) -> str:
 def _class_of_range(status: int) -> type[LLMError]:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ServerError
-    # A redirect means that the base URL is not the API's; it is not followed with a key in hand.
+    # A redirect means that the base URL is not the API's. Following it would send the key along.
     return InvalidRequestError if status >= HTTPStatus.BAD_REQUEST else ProviderProtocolError
 
 

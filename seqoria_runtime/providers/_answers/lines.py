@@ -1,6 +1,6 @@
-"""Cuts a byte stream into lines, each a JSON object, whatever pieces the bytes come in.
+"""Cuts a byte stream into lines, each a JSON object, however the bytes are cut.
 
-Does no I/O and knows nothing of JSON. Lines end at LF and nowhere else; blank ones do not come out.
+Does no I/O and knows nothing of JSON. A line ends at LF only; blank lines are dropped.
 """
 
 from .sse import ServerSentEvent
@@ -9,7 +9,7 @@ _MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
 class LineFraming:
-    """A `Framing` for newline-delimited JSON, whose events have no kind."""
+    """A `Framing` for newline-delimited JSON, whose events have no type."""
 
     __slots__ = ("_pieces", "_size", "at_boundary")
 
@@ -21,7 +21,7 @@ class LineFraming:
         self.at_boundary = True
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """Give the lines that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
+        """Return the lines that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
         first, *rest = data.split(b"\n")
         self._pieces.append(first)
         self._size += len(first)
@@ -35,7 +35,7 @@ class LineFraming:
         return [("", line) for line in lines if line.strip()]
 
     def close(self) -> list[ServerSentEvent]:
-        """Give the line that the end of the input completes, if there is one."""
+        """Return the last line if it has no line end."""
         last = b"".join(self._pieces)
         self._pieces = []
         return [("", last)] if last.strip() else []

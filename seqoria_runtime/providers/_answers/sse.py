@@ -1,7 +1,7 @@
-"""Cuts a byte stream into server-sent events, whatever pieces the bytes come in.
+"""Cuts a byte stream into server-sent events, however the bytes are cut.
 
-Does no I/O and knows nothing of JSON or of any provider. Lines end at LF, CR or CRLF and nowhere
-else; data stays bytes, so that whoever reads it can insist on UTF-8.
+Does no I/O and knows nothing of JSON. A line ends at LF, CR or CRLF only; data stays bytes, so
+that its reader can insist on UTF-8.
 """
 
 from typing import TypeAlias
@@ -12,17 +12,17 @@ _MAX_EVENT_BYTES = 64 * 1024 * 1024
 
 
 ServerSentEvent: TypeAlias = tuple[str, bytes]
-"""The `event:` field of one event, empty where it has none, and its data. A plain tuple, as one is
-made for every delta."""
+"""The type of one event (its `event:` field, empty without one) and its data. A plain tuple, since
+every delta makes one."""
 
 
-class SSEDecoder:
-    """Events with data come out; comments, other fields and events without data do not."""
+class SSEFraming:
+    """A `Framing` for server-sent events; comments and events without data are dropped."""
 
     __slots__ = ("_at_start", "_data", "_kind", "_line", "_size", "_skip_newline", "at_boundary")
 
     around = (b"data: ", b"\n\n")
-    """What stands around the data of an event, as nearly all servers write it."""
+    """The bytes around the data of an event without a type, as nearly all servers write it."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
@@ -32,11 +32,10 @@ class SSEDecoder:
         self._at_start = True
         self._skip_newline = False
         self.at_boundary = False
-        """The next byte begins an event."""
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """Give the events that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
-        # Nearly every read is one whole event, or several, and needs no look at single lines.
+        """Return the events that these bytes complete. Raises `ValueError` for one of over 64 MiB."""
+        # Nearly every read is one complete event or several, and need not be cut into lines.
         if self.at_boundary and data.endswith(b"\n\n") and b"\r" not in data:
             if data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2:
                 return [("", data[6:-2])] if len(data) > _EMPTY else []
@@ -55,7 +54,7 @@ class SSEDecoder:
         return events
 
     def close(self) -> list[ServerSentEvent]:
-        """Give the event that the end of the input completes, if there is one."""
+        """Return the last event if the input ends inside it."""
         return self._feed_lines(b"\n\n") if self._line or self._data else []
 
     def _feed_lines(self, data: bytes) -> list[ServerSentEvent]:

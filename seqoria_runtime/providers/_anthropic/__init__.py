@@ -1,1 +1,1 @@
-"""The Messages API of Anthropic."""
+"""The Messages format of Anthropic."""

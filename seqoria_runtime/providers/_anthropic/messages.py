@@ -1,14 +1,20 @@
-"""Writes a history as the messages of Messages, which keeps its system texts apart."""
+"""Writes a history for Messages: its messages, and its system texts apart from them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from seqoria_runtime.models import ChatMessage, UserMessage
 from seqoria_runtime.models.errors import InvalidRequestError
-from seqoria_runtime.providers._requests.content import image_of
+from seqoria_runtime.providers._requests.content import content_or_text, image_of
 from seqoria_runtime.providers._requests.option_values import CACHE_CONTROL, has_type
-from seqoria_runtime.providers._requests.ordered import Part, PlacedCall, ordered_parts
-from seqoria_runtime.providers._requests.replay import AnsweredCall, Response, entries
+from seqoria_runtime.providers._requests.replay import (
+    AnsweredCall,
+    Part,
+    PastResponse,
+    PlacedCall,
+    entries,
+    ordered_parts,
+)
 from seqoria_runtime.providers._requests.wire_names import CallIdRule, CallIds, wire_name
 
 from .answer import WIRE_FORMAT
@@ -20,30 +26,30 @@ _REASONING = frozenset({"thinking", "redacted_thinking"})
 
 
 def wire_messages(messages: Sequence[ChatMessage], *, signed_only: bool) -> tuple[list[Block], list[Block]]:
-    """Give the system blocks and the messages: no part blank, each call answered right behind it.
+    """Return the system blocks and the messages: nothing blank, each call answered right after it.
 
-    With `signed_only`, reasoning without a signature is left out, as the API itself refuses it.
-    Raises `InvalidRequestError` for a content block that has no form here.
+    With `signed_only`, reasoning without a signature is left out, since Anthropic refuses it.
+    Raises `InvalidRequestError` for a content block that Messages does not take.
     """
     ids = CallIds(_CALL_IDS)
     system: list[Block] = []
     wire: list[Block] = []
     for entry in entries(messages):
-        if isinstance(entry, Response):
+        if isinstance(entry, PastResponse):
             wire += _response(entry, ids, signed_only=signed_only)
         elif isinstance(entry, UserMessage):
-            content = _content(entry.content)
+            content = content_or_text(entry.content, _part)
             wire += [{"role": "user", "content": content}] if content else []
         elif entry.content.strip():
             system.append({"type": "text", "text": entry.content})
     return system, wire
 
 
-def _response(response: Response, ids: CallIds, *, signed_only: bool) -> list[Block]:
+def _response(response: PastResponse, ids: CallIds, *, signed_only: bool) -> list[Block]:
     call_ids = [ids.unique(call.id) for call in response.calls]
     parts = ordered_parts(response, WIRE_FORMAT)
     blocks = [block for part in parts if (block := _block(part, call_ids, signed_only)) is not None]
-    # An answer that was cut while it reasoned; the API refuses a message that ends like that.
+    # The API refuses a message that ends in reasoning, as that of an answer cut while it reasoned.
     while blocks and blocks[-1].get("type") in _REASONING:
         blocks.pop()
     wire: list[Block] = [{"role": "assistant", "content": blocks}] if blocks else []
@@ -78,12 +84,6 @@ def _block(part: Part, call_ids: Sequence[str], signed_only: bool) -> Block | No
 def _result(call: AnsweredCall, call_id: str) -> Block:
     result: Block = {"type": "tool_result", "tool_use_id": call_id, "content": call.text}
     return result | ({"is_error": True} if call.failed else {})
-
-
-def _content(content: str | Sequence[Mapping[str, Any]] | None) -> str | list[Block]:
-    if content is None or isinstance(content, str):
-        return content if content and content.strip() else ""
-    return [part for block in content if (part := _part(block)) is not None]
 
 
 def _part(block: Mapping[str, Any]) -> Block | None:

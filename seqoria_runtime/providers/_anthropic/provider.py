@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from seqoria_runtime.providers._answers.exchange import JSONExchange
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
 from seqoria_runtime.providers._http.connection import HTTPClient
 from seqoria_runtime.providers._http.endpoint import Service
 from seqoria_runtime.providers._http.options import HTTPOptions
@@ -14,7 +14,7 @@ from seqoria_runtime.providers._protocol import ModelRequest
 from seqoria_runtime.providers._requests.options import MESSAGES_OPTIONS, OptionSet
 from seqoria_runtime.providers._requests.output import in_output_config
 
-from .request import messages_exchange
+from .request import encode_messages
 
 _BASE_URL = "https://api.anthropic.com"
 _VERSION = "2023-06-01"
@@ -23,17 +23,17 @@ _VERSION = "2023-06-01"
 class AsyncAnthropicProvider(HTTPProvider):
     """Asks a model over Messages, at Anthropic or any other server; does no I/O before the first request.
 
-    `base_url` is the server's, with or without the `/v1` of the path. `api_key` is looked for in
-    `ANTHROPIC_API_KEY` where it is not given. `anthropic_version` and `anthropic_beta` (one name or
-    several) are sent as headers. The other arguments are those of `AsyncOpenAICompatibleProvider`;
-    all further keywords are generation options, the defaults of every request. `max_tokens` is
-    4096 where it is not set, above the budget for thinking.
+    `base_url` may end in `/v1` or not. Without `api_key`, the key comes from `ANTHROPIC_API_KEY`.
+    `anthropic_version` and `anthropic_beta` (one name or several) are sent as headers. The other
+    settings are those of `AsyncOpenAICompatibleProvider`. All further keywords are generation
+    options, the defaults for every request; without `max_tokens`, 4096 plus the budget for thinking
+    is sent.
 
     Raises `TypeError` for an unknown option, `ValueError` for a bad value, `InvalidRequestError`
-    without a model and `MissingCredentialsError` without a key that the server needs.
+    without a model, and `MissingCredentialsError` without a key that the server needs.
     """
 
-    def __init__(  # noqa: PLR0913  # every one is a setting with a default, and all but the first are keywords
+    def __init__(  # noqa: PLR0913  # settings with defaults, all but the first by keyword
         self,
         model_id: str | None = None,
         *,
@@ -55,43 +55,34 @@ class AsyncAnthropicProvider(HTTPProvider):
             key_header="x-api-key",
             headers=_own_headers(anthropic_version, anthropic_beta),
         )
-        settings = HTTPSettings(
-            base_url=_without_version(base_url),
-            api_key=api_key,
-            http_client=http_client,
-            timeout=timeout,
-            headers=headers,
-            retry=retry,
-            name=name,
-        )
-        takes = OptionSet(MESSAGES_OPTIONS, in_output_config)
-        super().__init__(model_id, service, settings, takes=takes, options=options)
+        url = _without_version(base_url)
+        settings = HTTPSettings(url, api_key, http_client, timeout, headers, retry, name)
+        known = OptionSet(MESSAGES_OPTIONS, in_output_config)
+        super().__init__(model_id, service, settings, known=known, options=options)
         host = urlsplit(self._base_url).hostname or ""
         self._signed_only = host == "anthropic.com" or host.endswith(".anthropic.com")
 
-    def _exchange(self, request: ModelRequest, *, stream: bool) -> JSONExchange:
-        return messages_exchange(
-            request,
-            model=self._model_of(request),
-            options=self._options_of(request),
-            stream=stream,
-            signed_only=self._signed_only,
+    def _encode(
+        self, request: ModelRequest, *, model: str, options: Mapping[str, Any], stream: bool
+    ) -> EncodedRequest:
+        return encode_messages(
+            request, model=model, options=options, signed_only=self._signed_only, stream=stream
         )
 
 
 def _own_headers(version: Any, beta: Any) -> dict[str, str]:
-    if not _is_word(version):
+    if not _is_printable(version):
         raise ValueError(f"'anthropic_version' must be a version such as {_VERSION!r}, not {version!r}")
     names = [beta] if isinstance(beta, str) else list(beta or ())
-    if not all(_is_word(name) for name in names):
+    if not all(_is_printable(name) for name in names):
         raise ValueError(f"'anthropic_beta' must be a name or several names, not {beta!r}")
     return {"anthropic-version": version} | ({"anthropic-beta": ",".join(names)} if names else {})
 
 
-def _is_word(value: Any) -> bool:
+def _is_printable(value: Any) -> bool:
     return isinstance(value, str) and bool(value) and value.isascii() and value.isprintable()
 
 
 def _without_version(base_url: Any) -> Any:
-    """Take a `/v1` off the end: other clients want it there, and it is part of the path here."""
+    """Remove a final `/v1`, which other clients want there and which is part of the path here."""
     return base_url.rstrip("/").removesuffix("/v1") if isinstance(base_url, str) else base_url

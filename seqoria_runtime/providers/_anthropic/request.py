@@ -1,28 +1,25 @@
-"""The codec of Messages: a `ModelRequest` in, the request's body and a reading of its answer out.
-
-Does no I/O and knows no server but by what it is told of it.
-"""
+"""Encodes a `ModelRequest` for Messages."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from seqoria_runtime.models.errors import InvalidRequestError
-from seqoria_runtime.providers._answers.exchange import JSONExchange, NewId, encoded, new_id
+from seqoria_runtime.providers._answers.answer import NewId, new_id
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest, write_body
 from seqoria_runtime.providers._protocol import ModelRequest, ToolDefinition
 from seqoria_runtime.providers._requests.schemas import fits_strict, wire_schema
-from seqoria_runtime.providers._requests.wire_names import WireNames, wire_name
+from seqoria_runtime.providers._requests.wire_names import WireNames, chosen_tool, wire_name
 
 from .answer import MessagesAnswer
 from .messages import wire_messages
 
 DEFAULT_MAX_TOKENS = 4096
-"""Sent where the application sets no limit, as the API demands one; what every model of it allows."""
+"""Sent if the application sets no limit, since the API requires one; every model allows this."""
 
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 
-def messages_exchange(
+def encode_messages(
     request: ModelRequest,
     *,
     model: str,
@@ -30,10 +27,10 @@ def messages_exchange(
     stream: bool,
     signed_only: bool = True,
     ids: NewId = new_id,
-) -> JSONExchange:
+) -> EncodedRequest:
     """Encode a request for one model.
 
-    Raises `InvalidRequestError` for what Messages has no form for.
+    Raises `InvalidRequestError` for what Messages cannot express.
     """
     system, messages = wire_messages(request.messages, signed_only=signed_only)
     body: dict[str, Any] = {"model": model, "messages": messages}
@@ -49,18 +46,18 @@ def messages_exchange(
     if stream:
         body["stream"] = True
     names = WireNames(tool.name for tool in request.tools)
-    return JSONExchange(
+    return EncodedRequest(
         path="/v1/messages",
-        body=encoded(body),
+        body=write_body(body),
         model=model,
-        answer=partial(MessagesAnswer, model=model, names=names, new_id=ids),
+        answer=partial(MessagesAnswer, model=model, real_name=names.real, new_id=ids),
         stream=stream,
     )
 
 
 def _default_limit(thinking: Any) -> int:
     budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
-    # The limit covers the reasoning too, and has to be above what that may take.
+    # The limit covers the reasoning too, and has to exceed its budget.
     return DEFAULT_MAX_TOKENS + (budget if isinstance(budget, int) else 0)
 
 
@@ -79,9 +76,7 @@ def _choice(choice: str | None, tools: Sequence[ToolDefinition]) -> dict[str, An
         return None
     if choice in _CHOICES:
         return {"type": _CHOICES[choice]}
-    if all(tool.name != choice for tool in tools):
-        raise InvalidRequestError(f"tool_choice names {choice!r}, which is none of the request's tools")
-    return {"type": "tool", "name": wire_name(choice)}
+    return {"type": "tool", "name": wire_name(chosen_tool(tools, choice).name)}
 
 
 def _definition(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The Chat Completions API, which many servers speak."""
+"""The Chat Completions format, which many servers speak."""

@@ -1,4 +1,4 @@
-"""Writes a history as the messages of Chat Completions, for one server's profile."""
+"""Writes a history as Chat Completions messages, for one server's profile."""
 
 import json
 from collections.abc import Sequence
@@ -6,23 +6,23 @@ from typing import Any
 
 from seqoria_runtime.models import ChatMessage, ToolCallRequest, UserMessage
 from seqoria_runtime.providers._requests.content import wire_content
-from seqoria_runtime.providers._requests.replay import AnsweredCall, Response, entries
+from seqoria_runtime.providers._requests.replay import AnsweredCall, PastResponse, entries
 from seqoria_runtime.providers._requests.wire_names import CallIds, wire_name
 
+from .answer import WIRE_FORMAT
 from .profiles import Profile
 
-WIRE_FORMAT = "chat_completions"
 _BRIDGE = "(This answer was interrupted.)"
 
 Message = dict[str, Any]
 
 
 def wire_messages(messages: Sequence[ChatMessage], profile: Profile) -> list[Message]:
-    """Write the history: no part of it blank, each call answered, results in the order of the calls."""
+    """Write the history: nothing in it blank, each call answered, results in the order of the calls."""
     ids = CallIds(profile.call_ids)
     wire: list[Message] = []
     for entry in entries(messages):
-        if isinstance(entry, Response):
+        if isinstance(entry, PastResponse):
             wire += _response(entry, profile, ids)
         elif isinstance(entry, UserMessage):
             if wire and wire[-1]["role"] == "tool" and not profile.user_after_tool:
@@ -33,7 +33,7 @@ def wire_messages(messages: Sequence[ChatMessage], profile: Profile) -> list[Mes
     return wire
 
 
-def _response(response: Response, profile: Profile, ids: CallIds) -> list[Message]:
+def _response(response: PastResponse, profile: Profile, ids: CallIds) -> list[Message]:
     if not response.text and not response.calls:
         return []
     message: Message = {"role": "assistant", "content": response.text or None}
@@ -42,7 +42,7 @@ def _response(response: Response, profile: Profile, ids: CallIds) -> list[Messag
         return [message]
     extras = _call_extras(response, profile)
     message["tool_calls"] = [
-        _call(call, ids) | extras.get(place, {}) for place, call in enumerate(response.calls)
+        _call(call, ids) | extras.get(index, {}) for index, call in enumerate(response.calls)
     ]
     return [message, *(_result(call, profile, ids) for call in response.calls)]
 
@@ -66,28 +66,21 @@ def _result(call: AnsweredCall, profile: Profile, ids: CallIds) -> Message:
     return message
 
 
-def _reasoning(response: Response, profile: Profile) -> Message:
+def _reasoning(response: PastResponse, profile: Profile) -> Message:
     replay = profile.replay_reasoning
     if replay == "never" or (replay == "with_calls" and not response.calls):
         return {}
     if profile.reasoning_field != "reasoning_details":
         return {profile.reasoning_field: response.thinking} if response.thinking else {}
-    for block in _blocks(response):
+    for block in response.blocks(WIRE_FORMAT):
         if block.get("type") == "reasoning_details":
             return {"reasoning_details": block.get("details")}
     return {}
 
 
-def _call_extras(response: Response, profile: Profile) -> dict[Any, Message]:
+def _call_extras(response: PastResponse, profile: Profile) -> dict[Any, Message]:
     return {
         block.get("index"): {key: block[key] for key in profile.call_extras if key in block}
-        for block in _blocks(response)
+        for block in response.blocks(WIRE_FORMAT)
         if block.get("type") == "tool_call"
     }
-
-
-def _blocks(response: Response) -> list[dict[str, Any]]:
-    message = response.message
-    if message is None or message.wire_format != WIRE_FORMAT:
-        return []
-    return message.blocks or []

@@ -1,7 +1,7 @@
-"""What sets the servers of the Chat Completions format apart, as data.
+"""What sets Chat Completions servers apart, as data.
 
-The codec asks a profile and never a server's name. A server that is not listed is `compatible`;
-an application describes one of its own with `dataclasses.replace(PROFILES["compatible"], ...)`.
+The code asks a profile and never a server's name. A server that is not listed is `compatible`; an
+application describes its own with `dataclasses.replace(PROFILES["compatible"], ...)`.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How one kind of server differs from the others. The defaults are what most of them take.
+    """How one kind of server differs from the others. The defaults are what most servers take.
 
-    `hosts` are the host names (or their ends, after a dot) by which it is told from a base URL;
+    `hosts` are the host names (or their ends, after a dot) that identify it in a base URL;
     `api_key_vars` the environment variables that may hold its key; `options` the generation
-    options that it takes beside the common ones. `call_ids` is its grammar for ids.
-    `named_tool_choice` tells how one tool is forced: by naming it, or, where a server ignores that,
-    by offering nothing else. `required_tool_choice` is its word for "some tool".
-    `usage_in_streams` asks for usage by `stream_options`. `named_results` puts the tool's name on
-    its result. `user_after_tool` is false where a user message may not follow a tool result.
-    `replay_reasoning` tells which responses' reasoning goes back, under `reasoning_field`;
+    options that it takes besides the common ones. `call_ids` is its grammar for ids.
+    `named_tool_choice` says how one tool is forced: by its name, or, for a server that ignores
+    that, by offering no other. `required_tool_choice` is its word for "some tool".
+    `usage_in_streams` asks for usage with `stream_options`. `named_results` puts the tool's name on
+    its result. `user_after_tool` is false if a user message may not follow a tool result.
+    `replay_reasoning` says which responses send their reasoning back, under `reasoning_field`;
     `call_extras` are further fields of a call that have to go back as they came. `json_schemas` is
-    false where `response_format` takes no schema, and `part_extras` are further fields of a user
+    false if `response_format` takes no schema, and `part_extras` are further fields of a user
     message's parts that the server reads.
     """
 
@@ -53,6 +53,16 @@ class Profile:
 
 _SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
 
+_VLLM_OPTIONS = _SAMPLING | {
+    "chat_template_kwargs", "guided_json", "ignore_eos", "min_tokens", "stop_token_ids", "structured_outputs",
+}  # fmt: skip
+_LLAMA_CPP_OPTIONS = _SAMPLING | {
+    "cache_prompt", "chat_template_kwargs", "grammar", "id_slot", "json_schema", "n_probs", "repeat_penalty",
+}  # fmt: skip
+_OPENROUTER_OPTIONS = _SAMPLING | {
+    "models", "plugins", "provider", "reasoning", "route", "top_a", "transforms", "usage",
+}  # fmt: skip
+
 _ALL = (
     Profile(name="compatible"),
     Profile(name="openai", base_url="https://api.openai.com/v1", hosts=("api.openai.com",)),
@@ -62,9 +72,7 @@ _ALL = (
         key_required=False,
         replay_reasoning="with_calls",
         reasoning_field="reasoning",
-        options=_SAMPLING
-        | {"chat_template_kwargs", "guided_json", "ignore_eos", "min_tokens", "stop_token_ids"}
-        | {"structured_outputs"},
+        options=_VLLM_OPTIONS,
     ),
     Profile(
         name="llama.cpp",
@@ -73,9 +81,7 @@ _ALL = (
         key_required=False,
         named_tool_choice="alone",
         replay_reasoning="with_calls",
-        options=_SAMPLING
-        | {"cache_prompt", "chat_template_kwargs", "grammar", "id_slot", "json_schema", "n_probs"}
-        | {"repeat_penalty"},
+        options=_LLAMA_CPP_OPTIONS,
     ),
     Profile(
         name="ollama",
@@ -128,8 +134,7 @@ _ALL = (
         replay_reasoning="always",
         reasoning_field="reasoning_details",
         part_extras=("cache_control",),
-        options=_SAMPLING
-        | {"models", "plugins", "provider", "reasoning", "route", "top_a", "transforms", "usage"},
+        options=_OPENROUTER_OPTIONS,
     ),
 )
 
@@ -137,7 +142,7 @@ PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _ALL}
 
 
 def find_profile(profile: "Profile | str | None", base_url: str | None) -> Profile:
-    """Give the profile that was named or given, or the one that the base URL's host tells.
+    """Return the given or named profile, or the one that the base URL's host identifies.
 
     Raises `ValueError` for an unknown name and `TypeError` for anything else.
     """
@@ -156,7 +161,7 @@ def _by_host(base_url: str) -> Profile:
     try:
         host = urlsplit(base_url).hostname or ""
     except (ValueError, AttributeError):
-        # Whatever is wrong with it, the check of the URL itself says it better.
+        # The check of the URL itself reports what is wrong with it.
         host = ""
     for profile in _ALL:
         if any(host == known or host.endswith(f".{known}") for known in profile.hosts):

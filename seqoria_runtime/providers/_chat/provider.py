@@ -1,8 +1,9 @@
-"""The provider for every server that speaks Chat Completions."""
+"""The provider for all servers that speak Chat Completions."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
 from seqoria_runtime.providers._http.connection import HTTPClient
 from seqoria_runtime.providers._http.endpoint import Service
 from seqoria_runtime.providers._http.options import HTTPOptions
@@ -13,25 +14,25 @@ from seqoria_runtime.providers._requests.options import CHAT_COMPLETIONS_OPTIONS
 from seqoria_runtime.providers._requests.output import in_response_format, nowhere
 
 from .profiles import Profile, find_profile
-from .request import ChatExchange, chat_exchange
+from .request import encode_chat
 
 
 class AsyncOpenAICompatibleProvider(HTTPProvider):
     """Asks a model over Chat Completions, at any base URL; does no I/O before the first request.
 
-    `profile` names the kind of server, or is a `Profile`; by default the host of `base_url` tells
-    it. `api_key` is looked for in the environment where it is not given. `http_client` is the
-    application's own `httpx.AsyncClient`, which is never closed here, or the `HTTPOptions` of the
-    connections that the provider opens and `aclose()` closes. `timeout` is the longest silence
-    between two reads, in seconds (default 600, or what `http_client` is set to); keep-alives count
-    as life. `retry` is a `RetryPolicy` or a mapping of its options; the default makes one attempt.
-    All other keywords are generation options, the defaults of every request.
+    `profile` is a `Profile` or its name; by default the host of `base_url` selects it. Without
+    `api_key`, the key comes from the environment. `http_client` is the application's own
+    `httpx.AsyncClient`, which the provider never closes, or the `HTTPOptions` for the connections
+    that the provider opens and `aclose()` closes. `timeout` is the longest silence between two
+    reads, in seconds (default 600, or what `http_client` is set to); keep-alives end a silence.
+    `retry` is a `RetryPolicy` or a mapping of its options; the default makes one attempt. All other
+    keywords are generation options, the defaults for every request.
 
     Raises `TypeError` for an unknown option, `ValueError` for a bad value, `InvalidRequestError`
-    without a model and `MissingCredentialsError` without a key that the server needs.
+    without a model, and `MissingCredentialsError` without a key that the server needs.
     """
 
-    def __init__(  # noqa: PLR0913  # every one is a setting with a default, and all but the first are keywords
+    def __init__(  # noqa: PLR0913  # settings with defaults, all but the first by keyword
         self,
         model_id: str | None = None,
         *,
@@ -52,28 +53,16 @@ class AsyncOpenAICompatibleProvider(HTTPProvider):
             api_key_vars=self._profile.api_key_vars,
             key_required=self._profile.key_required,
         )
-        settings = HTTPSettings(
-            base_url=base_url,
-            api_key=api_key,
-            http_client=http_client,
-            timeout=timeout,
-            headers=headers,
-            retry=retry,
-            name=name,
-        )
+        settings = HTTPSettings(base_url, api_key, http_client, timeout, headers, retry, name)
         place = in_response_format if self._profile.json_schemas else nowhere
-        takes = OptionSet(CHAT_COMPLETIONS_OPTIONS | self._profile.options, place)
-        super().__init__(model_id, service, settings, takes=takes, options=options)
+        known = OptionSet(CHAT_COMPLETIONS_OPTIONS | self._profile.options, place)
+        super().__init__(model_id, service, settings, known=known, options=options)
 
     def __repr__(self) -> str:
         where = f"base_url={self._base_url!r}, profile={self._profile.name!r}"
         return f"{type(self).__name__}({self._model_id!r}, {where})"
 
-    def _exchange(self, request: ModelRequest, *, stream: bool) -> ChatExchange:
-        return chat_exchange(
-            request,
-            model=self._model_of(request),
-            options=self._options_of(request),
-            profile=self._profile,
-            stream=stream,
-        )
+    def _encode(
+        self, request: ModelRequest, *, model: str, options: Mapping[str, Any], stream: bool
+    ) -> EncodedRequest:
+        return encode_chat(request, model=model, options=options, profile=self._profile, stream=stream)

@@ -1,7 +1,7 @@
-"""Reads the reasoning that Chat Completions servers send beside the text, in three forms.
+"""Reads the reasoning in a Chat Completions delta: `reasoning_details`, `reasoning_content` or `reasoning`.
 
-`reasoning_details` are preferred, and kept as blocks where the server wants them back;
-`reasoning_content` and `reasoning` are plain text.
+`reasoning_details` go first, and are kept as blocks if the server wants them back. Servers that
+send the content as a list of parts have their reasoning among the parts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ _JOINED = ("text", "summary", "data")
 
 
 def reasoning_text(delta: Mapping[str, Any]) -> str:
-    """Give the reasoning in a delta or message, empty where there is none."""
+    """Return the reasoning in a delta or message; empty if there is none."""
     details = delta.get("reasoning_details")
     if isinstance(details, list):
         text = "".join(_detail_text(detail) for detail in details if isinstance(detail, Mapping))
@@ -29,7 +29,7 @@ def _detail_text(detail: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def content_parts(parts: Sequence[Any]) -> tuple[str, str]:
+def split_content(parts: Sequence[Any]) -> tuple[str, str]:
     """Split content that came as a list of parts into its text and its reasoning."""
     text, thinking = "", ""
     for part in parts:
@@ -37,7 +37,7 @@ def content_parts(parts: Sequence[Any]) -> tuple[str, str]:
             continue
         inner = part.get("thinking")
         if isinstance(inner, list):
-            thinking += content_parts(inner)[0]
+            thinking += split_content(inner)[0]
         elif isinstance(inner, str):
             thinking += inner
         elif isinstance(part.get("text"), str):
@@ -46,10 +46,10 @@ def content_parts(parts: Sequence[Any]) -> tuple[str, str]:
 
 
 class ReasoningDetails:
-    """The detail blocks of one response, their fragments joined by index and type."""
+    """The `reasoning_details` of one answer, their fragments joined by index and type."""
 
     def __init__(self) -> None:
-        self._blocks: list[dict[str, Any]] = []
+        self._details: list[dict[str, Any]] = []
 
     def add(self, details: Any) -> None:
         if not isinstance(details, list):
@@ -59,9 +59,9 @@ class ReasoningDetails:
                 self._add_one(detail)
 
     def _add_one(self, detail: dict[str, Any]) -> None:
-        last = self._blocks[-1] if self._blocks else None
+        last = self._details[-1] if self._details else None
         if last is None or not _continues(last, detail):
-            self._blocks.append(dict(detail))
+            self._details.append(dict(detail))
             return
         for name, value in detail.items():
             if name in _JOINED and isinstance(value, str) and isinstance(last.get(name), str):
@@ -70,11 +70,11 @@ class ReasoningDetails:
                 last[name] = value
 
     def blocks(self) -> list[dict[str, Any]]:
-        return [{"type": "reasoning_details", "details": self._blocks}] if self._blocks else []
+        return [{"type": "reasoning_details", "details": self._details}] if self._details else []
 
 
 def _continues(last: Mapping[str, Any], detail: Mapping[str, Any]) -> bool:
-    # Whole details of one response may lack an index; only an index tells fragments from those.
+    # Complete details may lack an index, so only an index marks fragments of one detail.
     if detail.get("index") is None or detail.get("type") == "reasoning.encrypted":
         return False
     return (last.get("index"), last.get("type")) == (detail.get("index"), detail.get("type"))

@@ -1,20 +1,14 @@
-"""The codec of Chat Completions: a `ModelRequest` in, the request's body and a reading of its answer out.
+"""Encodes a `ModelRequest` for Chat Completions; what sets servers apart is in the profile."""
 
-Does no I/O. What sets servers apart is in the profile.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
-from seqoria_runtime.models.errors import InvalidRequestError
-from seqoria_runtime.providers._answers.decoding import EventStreamDecoder, WholeDecoder
-from seqoria_runtime.providers._answers.wire import Decoder
-from seqoria_runtime.providers._json import dump
+from seqoria_runtime.providers._answers.answer import NewId, new_id
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest, write_body
 from seqoria_runtime.providers._protocol import ModelRequest, ToolDefinition
 from seqoria_runtime.providers._requests.schemas import wire_schema
-from seqoria_runtime.providers._requests.wire_names import WireNames, wire_name
+from seqoria_runtime.providers._requests.wire_names import WireNames, chosen_tool, wire_name
 
 from .answer import ChatAnswer
 from .messages import wire_messages
@@ -23,46 +17,33 @@ from .profiles import Profile
 _ONLY_WITH_TOOLS = ("parallel_tool_calls",)
 
 
-def _new_id() -> str:
-    return uuid4().hex
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatExchange:
-    """One question in Chat Completions; an `Exchange` as the driver wants it."""
-
-    body: bytes
-    model: str
-    profile: Profile
-    names: WireNames
-    new_id: Callable[[], str] = _new_id
-    path: str = "/chat/completions"
-
-    def decoder(self, content_type: str) -> Decoder:
-        answer = ChatAnswer(model=self.model, names=self.names, profile=self.profile, new_id=self.new_id)
-        if content_type.partition(";")[0].strip().lower() == "application/json":
-            return WholeDecoder(answer)
-        return EventStreamDecoder(answer)
-
-
-def chat_exchange(
-    request: ModelRequest, *, model: str, options: Mapping[str, Any], profile: Profile, stream: bool
-) -> ChatExchange:
+def encode_chat(
+    request: ModelRequest,
+    *,
+    model: str,
+    options: Mapping[str, Any],
+    profile: Profile,
+    stream: bool,
+    ids: NewId = new_id,
+) -> EncodedRequest:
     """Encode a request for one model.
 
-    Raises `InvalidRequestError` for what Chat Completions has no form for.
+    Raises `InvalidRequestError` for what Chat Completions cannot express.
     """
     body: dict[str, Any] = {"model": model, "messages": wire_messages(request.messages, profile)}
     body |= _tools(request, profile)
     body |= _generation(options, with_tools="tools" in body, stream=stream, profile=profile)
     if stream:
         body["stream"] = True
-    try:
-        encoded = dump(body)
-    except (TypeError, ValueError) as error:
-        raise InvalidRequestError(f"the request cannot be written as JSON: {error}") from error
     names = WireNames(tool.name for tool in request.tools)
-    return ChatExchange(body=encoded, model=model, profile=profile, names=names)
+    return EncodedRequest(
+        path="/chat/completions",
+        body=write_body(body),
+        model=model,
+        answer=partial(ChatAnswer, model=model, real_name=names.real, profile=profile, new_id=ids),
+        trailer=True,
+        stream=stream,
+    )
 
 
 def _generation(
@@ -84,12 +65,10 @@ def _tools(request: ModelRequest, profile: Profile) -> dict[str, Any]:
         return {"tools": _definitions(tools)} | ({"tool_choice": choice} if choice else {})
     if choice == "required":
         return {"tools": _definitions(tools), "tool_choice": profile.required_tool_choice}
-    named = [tool for tool in tools if tool.name == choice]
-    if not named:
-        raise InvalidRequestError(f"tool_choice names {choice!r}, which is none of the request's tools")
+    named = chosen_tool(tools, choice)
     if profile.named_tool_choice == "alone":
-        return {"tools": _definitions(named), "tool_choice": profile.required_tool_choice}
-    forced = {"type": "function", "function": {"name": wire_name(named[0].name)}}
+        return {"tools": _definitions([named]), "tool_choice": profile.required_tool_choice}
+    forced = {"type": "function", "function": {"name": wire_name(named.name)}}
     return {"tools": _definitions(tools), "tool_choice": forced}
 
 

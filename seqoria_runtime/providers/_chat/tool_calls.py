@@ -1,16 +1,14 @@
-"""Puts the tool calls of one response together from the fragments that a server streams.
+"""Assembles the tool calls of one Chat Completions answer from their streamed fragments.
 
-Knows the `tool_calls` entries of Chat Completions and nothing else of it. An entry's index is only
-a label: calls stand in the order in which they were first seen.
+An entry's index is only a label: calls stand in the order in which they were first seen.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.models._arguments import read_arguments
-from seqoria_runtime.providers._answers.call_parts import CallParts, arguments_text, requests_of
-from seqoria_runtime.providers._answers.values import word
+from seqoria_runtime.providers._answers.call_parts import CallParts, arguments_text
+from seqoria_runtime.providers._answers.json_values import str_or_empty
 
 
 class _Call(CallParts):
@@ -22,7 +20,7 @@ class _Call(CallParts):
 
 
 class ToolCallAssembly:
-    """The calls of one response; `extras` are further fields of a call that are kept as they came."""
+    """The calls of one answer; `extras` names further fields of a call that are kept as they came."""
 
     def __init__(self, extras: Sequence[str] = ()) -> None:
         self._extras = extras
@@ -30,15 +28,12 @@ class ToolCallAssembly:
         self._by_label: dict[object, _Call] = {}
         self._last: _Call | None = None
 
-    def __len__(self) -> int:
-        return len(self._calls)
-
     def add(self, entry: dict[str, Any]) -> str | None:
-        """Add a fragment. Gives the name (maybe empty) of a call that it opens, otherwise `None`."""
+        """Add a fragment. Return the name (maybe empty) of the call that it opens, if it opens one."""
         function = entry.get("function")
         if not isinstance(function, dict):
             function = {}
-        call_id, name = word(entry.get("id")).strip(), word(function.get("name"))
+        call_id, name = str_or_empty(entry.get("id")).strip(), str_or_empty(function.get("name"))
         arguments = arguments_text(function.get("arguments"))
         extras = {key: entry[key] for key in self._extras if entry.get(key) is not None}
         if not (call_id or name or arguments or extras):
@@ -62,7 +57,7 @@ class ToolCallAssembly:
 
     def _find_unlabelled(self, call_id: str, name: str, arguments: str) -> _Call:
         for call in reversed(self._calls):
-            if call_id and call.id == call_id and not (name and arguments.strip() and _is_whole(call)):
+            if call_id and call.id == call_id and not (name and arguments.strip() and _is_complete(call)):
                 return call
         if call_id or name or self._last is None:
             return self._open()
@@ -74,24 +69,16 @@ class ToolCallAssembly:
         return call
 
     def extras(self) -> list[dict[str, Any]]:
-        """The further fields of each call, in the order of the calls."""
+        """Return the further fields of each call, in the order of the calls."""
         return [call.extras for call in self._calls]
 
-    def requests(
-        self, response_id: str, *, new_id: Callable[[], str], cut: bool, real_name: Callable[[str], str]
-    ) -> list[ToolCallRequest]:
-        """Make the requests, each with an id that no other has.
-
-        With `cut`, the output limit ended the response: the call that was being written, and any
-        other without whole arguments, is marked as truncated.
-        """
+    def calls(self) -> Sequence[CallParts]:
+        """Return the calls at the end of the answer, the one written last marked as cut."""
         if self._last is not None:
             self._last.cut = True
-        return requests_of(
-            self._calls, response_id=response_id, new_id=new_id, real_name=real_name, limited=cut
-        )
+        return self._calls
 
 
-def _is_whole(call: _Call) -> bool:
+def _is_complete(call: _Call) -> bool:
     text = call.text
     return bool(text.strip()) and read_arguments(text).invalid is None

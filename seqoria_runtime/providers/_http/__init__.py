@@ -1,1 +1,1 @@
-"""Sends requests over httpx, retries them and reads the bytes of the answers."""
+"""Sends requests over httpx, repeats those that failed, and reads the bytes of the answers."""

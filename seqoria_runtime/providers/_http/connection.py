@@ -1,4 +1,4 @@
-"""Where a provider's requests go and over what, and what httpx raises as this package's errors."""
+"""Where a provider's requests go and over which client, and httpx's exceptions as this package's errors."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from seqoria_runtime.models.errors import (
     ProviderTimeoutError,
 )
 
-from .endpoint import Endpoint
+from .endpoint import APIEndpoint
 from .options import HTTPOptions
 
 HTTPClient: TypeAlias = httpx.AsyncClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """Where a provider's requests go, and over what.
+class ConnectionSettings:
+    """Where a provider's requests go, and over which client.
 
-    `client` is the application's own, never closed here; without one the driver opens its own by
-    `options`. `read_timeout` is the longest silence between two reads, in seconds; `None` leaves it
-    to the application's client.
+    `client` is the application's own, and is never closed; without one, the driver opens its own
+    with `options`. `read_timeout` is the longest silence between two reads, in seconds; `None`
+    leaves it to the application's client.
     """
 
-    endpoint: Endpoint
+    endpoint: APIEndpoint
     client: HTTPClient | None = None
     options: HTTPOptions = HTTPOptions()  # noqa: RUF009  # frozen, so it is shared safely
     read_timeout: float | None = None
@@ -54,7 +54,7 @@ class Connection:
         )
 
     def request(self, client: HTTPClient, path: str, body: bytes) -> httpx.Request:
-        """Make a request that the client can send."""
+        """Make a request that this client can send."""
         timeout = httpx.Timeout(client.timeout)
         if self.read_timeout is not None:
             timeout.read = self.read_timeout
@@ -65,42 +65,42 @@ class Connection:
 
 
 class _Body(httpx.AsyncByteStream):
-    """A request's body. httpx's own is a generator, which a cancellation would leave to the collector."""
+    """A request's body. httpx uses a generator, which a cancellation leaves to the garbage collector."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self._given = False
+        self._sent = False
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return _Body(self._body)
 
     async def __anext__(self) -> bytes:
-        if self._given:
+        if self._sent:
             raise StopAsyncIteration
-        self._given = True
+        self._sent = True
         return self._body
 
 
 def error_of(error: Exception, provider: str, address: str) -> LLMError:
-    """Make the error for one that httpx raised at this host and port; the words are safe to show."""
+    """Make the error for an exception of httpx at this host and port; its text is safe to show."""
     if isinstance(error, httpx.TimeoutException):
         return ProviderTimeoutError(f"Request timed out{_waited_for(error, address)}", provider=provider)
-    words = redact(_words(error)) or type(error).__name__
+    text = redact(_text(error)) or type(error).__name__
     if isinstance(error, httpx.TransportError):
-        return ProviderConnectionError(f"Connection error: {words} ({address})", provider=provider)
+        return ProviderConnectionError(f"Connection error: {text} ({address})", provider=provider)
     if isinstance(error, httpx.DecodingError):
-        return ProviderProtocolError(f"malformed response: {words}", provider=provider)
-    return LLMError(f"An unexpected {provider} error occurred: {words}", provider=provider)
+        return ProviderProtocolError(f"malformed response: {text}", provider=provider)
+    return LLMError(f"An unexpected {provider} error occurred: {text}", provider=provider)
 
 
 def _waited_for(error: httpx.TimeoutException, address: str) -> str:
     if isinstance(error, httpx.PoolTimeout):
-        return f" (waiting for one of the connections to {address}; 'max_connections' says how many)"
+        return f" (waiting for one of the connections to {address}; 'max_connections' limits them)"
     return f" (connecting to {address})" if isinstance(error, httpx.ConnectTimeout) else ""
 
 
-def _words(error: BaseException | None) -> str:
-    """Give what the error says, or what the first of its causes says that says anything."""
+def _text(error: BaseException | None) -> str:
+    """Return the text of the error, or of its first cause that has one."""
     while error is not None and not str(error):
         error = error.__cause__ or error.__context__
     return str(error) if error is not None else ""

@@ -1,45 +1,48 @@
-"""Sends the exchanges of one provider, and owns each response until it is closed."""
+"""Sends the encoded requests of one provider, and closes each response whatever ends it."""
 
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
 import httpx
 
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
 from seqoria_runtime.providers._answers.failures import safe_cause
-from seqoria_runtime.providers._answers.wire import Exchange
 from seqoria_runtime.providers._protocol import ModelResponse, ProviderEvent
 
 from .clients import Clients
-from .connection import Connection, HTTPClient, error_of
+from .connection import ConnectionSettings, HTTPClient, error_of
 from .reading import Reading
 from .retry import RetryPolicy, retrying
 from .sending import send
 
 
 class HTTPDriver:
-    """Sends the exchanges of one provider, under one event loop after the other or several at once."""
+    """Sends the requests of one provider, under one event loop after another or several at once."""
 
-    def __init__(self, connection: Connection, *, retry: RetryPolicy, provider: str) -> None:
-        self._connection = connection
+    def __init__(self, settings: ConnectionSettings, *, retry: RetryPolicy, provider: str) -> None:
+        self._settings = settings
         self._retry = retry
         self._provider = provider
-        self._clients = Clients(connection, provider)
+        self._clients = Clients(settings, provider)
 
     def reopen(self) -> None:
         """Allow requests again."""
         self._clients.reopen()
 
     async def aclose(self) -> None:
-        """Close the connections that were opened under this event loop; streams that use them fail."""
+        """Close the connections opened under this event loop; streams that use them fail.
+
+        A cancelled caller waits for that, a few seconds at most.
+        """
         await self._clients.aclose()
 
-    async def stream(self, exchange: Exchange) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, encoded: EncodedRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Yield the events of an answer, its final response last.
 
-        Whatever ends it, the response is closed before it returns. Raises `LLMError`, after the
-        events that came before the failure.
+        Whatever ends it, a cancelled consumer included, the response is closed before it returns.
+        Raises `LLMError` after the events that came before the failure.
         """
-        reading = await retrying(self._retry, partial(self._begin, exchange))
+        reading = await retrying(self._retry, partial(self._start, encoded))
         try:
             events: Sequence[ProviderEvent] | None = reading.first
             while events is not None:
@@ -51,12 +54,12 @@ class HTTPDriver:
             await reading.aclose()
         yield response
 
-    async def ask(self, exchange: Exchange) -> ModelResponse:
-        """Give the response of an answer. A cancelled caller leaves no response open."""
-        return await retrying(self._retry, partial(self._ask_once, exchange))
+    async def ask(self, encoded: EncodedRequest) -> ModelResponse:
+        """Return the response of an answer. A cancelled caller leaves no response open."""
+        return await retrying(self._retry, partial(self._ask_once, encoded))
 
-    async def _ask_once(self, exchange: Exchange) -> ModelResponse:
-        reading = await self._open(exchange)
+    async def _ask_once(self, encoded: EncodedRequest) -> ModelResponse:
+        reading = await self._open(encoded)
         try:
             while await reading.read() is not None:
                 pass
@@ -64,31 +67,31 @@ class HTTPDriver:
         finally:
             await reading.aclose()
 
-    async def _begin(self, exchange: Exchange) -> Reading:
-        reading = await self._open(exchange)
+    async def _start(self, encoded: EncodedRequest) -> Reading:
+        reading = await self._open(encoded)
         try:
-            await reading.begin()
+            await reading.start()
         except BaseException:
             await reading.aclose()
             raise
         return reading
 
-    async def _open(self, exchange: Exchange) -> Reading:
+    async def _open(self, encoded: EncodedRequest) -> Reading:
         lease = self._clients.lend()
         try:
-            response = await self._send(lease.client, exchange)
+            response = await self._send(lease.client, encoded)
         except BaseException:
-            await lease.give_back(whole=False)
+            await lease.release(read_out=False)
             raise
-        reading = Reading(response, exchange, lease, self._provider, self._connection.endpoint.address)
+        reading = Reading(response, encoded, lease, self._provider, self._settings.endpoint.address)
         if not response.is_success:
             raise await reading.refusal()
         return reading
 
-    async def _send(self, client: HTTPClient, exchange: Exchange) -> httpx.Response:
+    async def _send(self, client: HTTPClient, encoded: EncodedRequest) -> httpx.Response:
         try:
-            request = self._connection.request(client, exchange.path, exchange.body)
+            request = self._settings.request(client, encoded.path, encoded.body)
             return await send(client, request)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            address = self._connection.endpoint.address
+            address = self._settings.endpoint.address
             raise error_of(error, self._provider, address) from safe_cause(error)

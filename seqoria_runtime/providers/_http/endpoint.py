@@ -1,6 +1,6 @@
-"""Checks where a provider's requests go and with which credentials; does no I/O.
+"""Checks a provider's address and credentials; does no I/O.
 
-Credentials end up in headers and nowhere else: the URL that is kept, shown and logged holds none.
+Credentials end up in headers only: the URL that is kept, shown and logged holds none.
 """
 
 import base64
@@ -22,10 +22,10 @@ _CREDENTIAL_PARAMETERS = re.compile(r"key|token|secret|password|sig", re.IGNOREC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What a kind of server wants of a client, beside its wire format.
+    """What a kind of server expects of a client, besides its wire format.
 
-    `api_key_vars` are the environment variables that may hold its key, which goes into the header
-    `key_header`. `headers` go along with each request, unless the application has its own.
+    `api_key_vars` are the environment variables that may hold its key, which is sent in the header
+    `key_header`. `headers` are sent with each request unless the application sets the same ones.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class APIEndpoint:
     """A checked base URL without credentials or a trailing slash, and the headers to send there."""
 
     base_url: str
@@ -45,29 +45,29 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The host and port."""
+        """The host and port of the URL."""
         parts = urlsplit(self.base_url)
         port = "" if parts.port else ":443" if parts.scheme == "https" else ":80"
         return parts.netloc + port
 
     def url(self, path: str) -> str:
-        """Give the URL of a path below the base URL, whose query stays."""
+        """Return the URL of a path below the base URL, with the query of the base URL."""
         parts = urlsplit(self.base_url)
         return parts._replace(path=parts.path + path).geturl()
 
 
-def endpoint(
+def api_endpoint(
     base_url: str | None, *, service: Service, api_key: str | None, headers: Mapping[str, str] | None
-) -> Endpoint:
+) -> APIEndpoint:
     """Check a provider's address and credentials.
 
-    A key is looked for in `api_key`, then in the service's environment variables. A server on this
-    machine, a service that needs no key, user info in the URL and headers that hold a credential
-    make it optional. Raises `ValueError` or `TypeError` that names the option, and
+    The key comes from `api_key`, or else from the service's environment variables. It is optional
+    for a server on this machine, for a service that needs none, and if the URL has user info or the
+    headers hold a credential. Raises `ValueError` or `TypeError` that names the option, and
     `MissingCredentialsError`.
     """
-    parts = _checked_url(service.base_url if base_url is None else base_url)
-    own = _checked_headers(headers)
+    parts = _check_url(service.base_url if base_url is None else base_url)
+    own = _check_headers(headers)
     chosen = {"accept-encoding": "identity", "content-type": "application/json", **service.headers}
     user_info = parts.netloc.rpartition("@")[0]
     if user_info:
@@ -78,10 +78,10 @@ def endpoint(
         if key:
             chosen[service.key_header] = f"Bearer {key}" if service.key_header == "authorization" else key
     clean = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/"))
-    return Endpoint(clean.geturl(), chosen | own)
+    return APIEndpoint(clean.geturl(), chosen | own)
 
 
-def _checked_url(url: Any) -> SplitResult:
+def _check_url(url: Any) -> SplitResult:
     if not isinstance(url, str):
         raise TypeError(f"'base_url' must be a URL such as 'https://host/v1', not {type(url).__name__}")
     try:
@@ -100,13 +100,13 @@ def _checked_url(url: Any) -> SplitResult:
     return parts
 
 
-def _checked_headers(headers: Mapping[Any, Any] | None) -> dict[str, str]:
+def _check_headers(headers: Mapping[Any, Any] | None) -> dict[str, str]:
     if headers is not None and not isinstance(headers, Mapping):
         raise TypeError(f"'headers' must be a mapping of strings, not {type(headers).__name__}")
     checked = {}
     for name, value in (headers or {}).items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"'headers' holds {name!r}, which is no name of a header")
+            raise ValueError(f"'headers' holds {name!r}, which is not the name of a header")
         if not _fits_a_header(value):
             raise ValueError(f"'headers' holds a value for {name!r} that is not printable ASCII text")
         checked[name.lower()] = value

@@ -1,4 +1,4 @@
-"""The options of the connections that a provider opens by itself."""
+"""The options for the connections that a provider opens itself."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ _PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HTTPOptions:
-    """Limits, proxy and TLS of a provider's own connections; times are seconds.
+    """Limits, proxy and TLS of a provider's own connections; times are in seconds.
 
     `pool_timeout` is how long a request may wait for one of `max_connections`. A connection that
-    was idle for `keepalive_expiry` is closed: the default is below the 5 s after which common
-    servers close it themselves, and a request on it would be lost. `proxy` is a URL (`None`: what
-    the environment says, unless `trust_env` is false). `verify` is an `ssl.SSLContext`, or false to
-    check no certificate. `http2` offers HTTP/2 to servers with TLS, which then carry all streams
-    over one connection; it needs the extra `http2`.
+    was idle for `keepalive_expiry` is closed. Its default is below the 5 s after which common
+    servers close an idle connection, which would lose a request sent on it. `proxy` is a URL
+    (`None`: that of the environment, unless `trust_env` is false). `verify` is an `ssl.SSLContext`,
+    or false to check no certificate. `http2` offers HTTP/2 to servers with TLS, so that all streams
+    share one connection; it needs the extra `http2`.
     Raises `ValueError` or `TypeError` that names the option, and `MissingExtraError`.
     """
 

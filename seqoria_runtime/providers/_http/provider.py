@@ -1,40 +1,38 @@
-"""What all providers over HTTP have in common: their settings, their driver, and how they are closed.
+"""What all providers over HTTP share: settings, driver, and closing.
 
-Knows no wire format; a subclass makes an exchange of each request.
+Knows no wire format; a subclass encodes the requests.
 """
 
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from seqoria_runtime._base.checks import positive_seconds
 from seqoria_runtime.models.errors import InvalidRequestError, MissingCredentialsError
-from seqoria_runtime.providers._answers.wire import Exchange
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
 from seqoria_runtime.providers._protocol import AsyncBaseProvider, ModelRequest, ModelResponse, ProviderEvent
 from seqoria_runtime.providers._requests.options import OptionSet
 
-from .connection import Connection, HTTPClient
+from .connection import ConnectionSettings, HTTPClient
 from .driver import HTTPDriver
-from .endpoint import Endpoint, Service, endpoint
+from .endpoint import APIEndpoint, Service, api_endpoint
 from .options import HTTPOptions
 from .retry import RetryPolicy
 
 _READ_TIMEOUT = 600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HTTPSettings:
-    """What an application gives a provider beside its model and its options, not yet checked."""
+class HTTPSettings(NamedTuple):
+    """The settings that all providers over HTTP take besides the model, not yet checked."""
 
-    base_url: Any = None
-    api_key: Any = None
-    http_client: Any = None
-    timeout: Any = None
-    headers: Any = None
-    retry: Any = None
-    name: Any = None
+    base_url: str | None
+    api_key: str | None
+    http_client: HTTPClient | HTTPOptions | None
+    timeout: float | None
+    headers: Mapping[str, str] | None
+    retry: RetryPolicy | Mapping[str, Any] | None
+    name: str | None
 
 
 class HTTPProvider(AsyncBaseProvider):
@@ -42,23 +40,22 @@ class HTTPProvider(AsyncBaseProvider):
 
     def __init__(
         self,
-        model_id: Any,
+        model_id: str | None,
         service: Service,
         settings: HTTPSettings,
         *,
-        takes: OptionSet,
+        known: OptionSet,
         options: Mapping[str, Any],
     ) -> None:
         if model_id is not None and not isinstance(model_id, str):
             raise TypeError(f"'model_id' must be a string, not {type(model_id).__name__}")
-        self._takes = takes
-        self._options = takes.checked(options, type(self).__name__)
-        # A schema that the API refuses is told now and not with the first request.
-        takes.placed(self._options, type(self).__name__)
-        self._name = _checked_name(settings.name) or service.name
+        self._known = known
+        self._options = known.check(options, type(self).__name__)
+        # Report a schema that the API refuses now, and not with the first request.
+        known.place_output(self._options, type(self).__name__)
+        self._name = _check_name(settings.name) or service.name
         given = settings.http_client
-        own = given if isinstance(given, HTTPOptions) else HTTPOptions()
-        client = _checked_client(given)
+        client = _check_client(given)
         policy = RetryPolicy.parse(settings.retry)
         read_timeout = _read_timeout(settings.timeout, client)
         if not model_id:
@@ -66,14 +63,19 @@ class HTTPProvider(AsyncBaseProvider):
                 "model_id is required: the name of the model to ask", provider=self._name
             )
         self._model_id = model_id
-        place = self._place(service, settings)
-        self._base_url = place.base_url
-        connection = Connection(endpoint=place, client=client, options=own, read_timeout=read_timeout)
+        endpoint = self._endpoint(service, settings)
+        self._base_url = endpoint.base_url
+        connection = ConnectionSettings(
+            endpoint=endpoint,
+            client=client,
+            options=given if isinstance(given, HTTPOptions) else HTTPOptions(),
+            read_timeout=read_timeout,
+        )
         self._driver = HTTPDriver(connection, retry=policy, provider=self._name)
 
-    def _place(self, service: Service, settings: HTTPSettings) -> Endpoint:
+    def _endpoint(self, service: Service, settings: HTTPSettings) -> APIEndpoint:
         try:
-            return endpoint(
+            return api_endpoint(
                 settings.base_url, service=service, api_key=settings.api_key, headers=settings.headers
             )
         except MissingCredentialsError as error:
@@ -82,12 +84,12 @@ class HTTPProvider(AsyncBaseProvider):
 
     @property
     def name(self) -> str:
-        """What errors and logs call it: the `name` option, or what its kind of server is called."""
+        """The provider's name in errors and logs: the setting `name`, or the name of its kind of server."""
         return self._name
 
     @property
     def model_id(self) -> str:
-        """The model that is asked where a request names no other."""
+        """The model that is asked unless a request names another."""
         return self._model_id
 
     def __repr__(self) -> str:
@@ -98,30 +100,35 @@ class HTTPProvider(AsyncBaseProvider):
 
         Closing the stream, or cancelling its consumer, closes the response before it returns.
         """
-        return self._driver.stream(self._exchange(request, stream=True))
+        return self._driver.stream(self._encoded(request, stream=True))
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
         """Answer at once, without streaming. A cancelled caller leaves no response open."""
-        return await self._driver.ask(self._exchange(request, stream=False))
+        return await self._driver.ask(self._encoded(request, stream=False))
 
-    @abstractmethod
-    def _exchange(self, request: ModelRequest, *, stream: bool) -> Exchange: ...
-
-    def _model_of(self, request: ModelRequest) -> str:
-        return request.model or self._model_id
-
-    def _options_of(self, request: ModelRequest) -> dict[str, Any]:
-        """Give the options of one request, its own before the provider's.
+    def _encoded(self, request: ModelRequest, *, stream: bool) -> EncodedRequest:
+        """Encode a request for its model, with its options before the provider's.
 
         Raises `TypeError`, and `ValueError` for an `output` that the API refuses.
         """
-        own = self._takes.checked(request.options, self._name)
-        return self._takes.placed(self._options | own, self._name)
+        options = self._options | self._known.check(request.options, self._name)
+        return self._encode(
+            request,
+            model=request.model or self._model_id,
+            options=self._known.place_output(options, self._name),
+            stream=stream,
+        )
+
+    @abstractmethod
+    def _encode(
+        self, request: ModelRequest, *, model: str, options: Mapping[str, Any], stream: bool
+    ) -> EncodedRequest: ...
 
     async def aclose(self) -> None:
         """Close the provider's own connections; its open streams fail. It can be entered again.
 
-        An `httpx.AsyncClient` of the application stays open.
+        An `httpx.AsyncClient` of the application stays open. A cancelled caller waits until the
+        connections are closed, a few seconds at most.
         """
         await self._driver.aclose()
 
@@ -138,13 +145,13 @@ class HTTPProvider(AsyncBaseProvider):
         await self.aclose()
 
 
-def _checked_name(name: Any) -> str | None:
+def _check_name(name: object) -> str | None:
     if name is not None and (not isinstance(name, str) or not name):
         raise ValueError(f"'name' must be a non-empty string, not {name!r}")
     return name
 
 
-def _checked_client(given: Any) -> HTTPClient | None:
+def _check_client(given: object) -> HTTPClient | None:
     if given is None or isinstance(given, HTTPOptions):
         return None
     if not isinstance(given, HTTPClient):

@@ -1,6 +1,7 @@
-"""One response while it is read: its bytes go through a decoder, and it is closed in any case."""
+"""Reads one response through its decoder, and closes it whatever happens."""
 
-from collections.abc import AsyncIterator, Sequence
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -9,57 +10,61 @@ import httpx
 
 from seqoria_runtime._base.redaction import bounded, redact, redact_url
 from seqoria_runtime.models.errors import LLMError, ProviderProtocolError
+from seqoria_runtime.providers._answers.decoding import Decoder
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
 from seqoria_runtime.providers._answers.failures import (
     HTTPFailure,
     failure_of_response,
     request_id,
     safe_cause,
 )
-from seqoria_runtime.providers._answers.wire import Decoder, Exchange
 from seqoria_runtime.providers._protocol import ModelResponse, ProviderEvent
 
 from .clients import Lease
 from .connection import error_of
-from .unpacking import Unpack, unpacker
 
 _ANSWER_TYPES = {"", "text/event-stream", "application/json", "application/x-ndjson"}
 _MAX_ERROR_BODY = 64 * 1024
 _ERROR_BODY_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
-# How long the usage is awaited after the end mark, and then the body's end, for the connection's sake.
+# How long to wait for the usage after the end mark, and then for the end of the body, after which
+# the connection can be used again.
 _USAGE_SECONDS = 15.0
 _END_SECONDS = 0.25
-# How much buffered data is read past at an early close before the rest is left to the collector.
+# How many buffered pieces an early close reads before it leaves the rest to the garbage collector.
 _MAX_UNWOUND = 64
+_GZIP_OR_ZLIB_HEADER = zlib.MAX_WBITS | 32
 
 
 class Reading:
-    """One response and its decoder; owned by the call that opened it."""
+    """One response and its decoder; the call that opened it closes it."""
 
     def __init__(
-        self, response: httpx.Response, exchange: Exchange, lease: Lease, provider: str, address: str
+        self, response: httpx.Response, encoded: EncodedRequest, lease: Lease, provider: str, address: str
     ) -> None:
         self.first: Sequence[ProviderEvent] = ()
         self._response = response
         self._lease = lease
-        self._exchange = exchange
+        self._encoded = encoded
         self._provider = provider
         self._address = address
-        self._decoder: Decoder = exchange.decoder(response.headers.get("content-type", ""))
+        self._decoder: Decoder = encoded.decoder(response.headers.get("content-type", ""))
         self._parts = aiter(response.stream)  # type: ignore[arg-type]  # an asynchronous client's
-        unpack = unpacker(response.headers.get("content-encoding", ""))
-        self._next = partial(_unpacked, self._parts, unpack) if unpack else self._parts.__anext__
+        decompress = decompressor(response.headers.get("content-encoding", ""))
+        self._next = (
+            partial(_next_decompressed, self._parts, decompress) if decompress else self._parts.__anext__
+        )
         self._read_out = False
         self._final: ModelResponse | None = None
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Read up to the first output, or to the end of an answer that has none."""
         self.first = await self.read() or ()
         if not self.first:
             self.finish()
 
     async def read(self) -> Sequence[ProviderEvent] | None:
-        """Give the next events, at least one; `None` at the end of the answer."""
+        """Return the next events, at least one; `None` at the end of the answer."""
         decoder = self._decoder
         try:
             while not decoder.complete:
@@ -79,7 +84,7 @@ class Reading:
     async def _read_tail(self) -> Sequence[ProviderEvent] | None:
         """Read what may follow the end mark: the usage, and the end of the body.
 
-        The answer is whole by then, so neither a silence nor a broken connection is an error.
+        The answer is complete by then, so neither a silence nor a broken connection is an error.
         """
         decoder = self._decoder
         deadline = anyio.current_time() + _USAGE_SECONDS
@@ -98,18 +103,18 @@ class Reading:
         return None
 
     def finish(self) -> ModelResponse:
-        """Give the response. Raises `LLMError` for an answer that failed or was cut short."""
+        """Return the response. Raises `LLMError` for an answer that failed or was cut short."""
         try:
             self._final = self._final or self._decoder.finish()
         except LLMError as error:
-            told = self._labelled(self._with_content_type(error))
-            if told is error:
+            shown = self._labelled(self._with_content_type(error))
+            if shown is error:
                 raise
-            raise told from error
+            raise shown from error
         return self._final
 
     def _with_content_type(self, error: LLMError) -> LLMError:
-        """Name the type of an unusable answer that is none of an API, such as a web page."""
+        """Name the content type of an answer that does not come from an API, such as a web page."""
         content_type = self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not isinstance(error, ProviderProtocolError) or content_type in _ANSWER_TYPES:
             return error
@@ -117,7 +122,7 @@ class Reading:
         return ProviderProtocolError(f"{error} (its content type is {shown!r}: check the base URL)")
 
     async def refusal(self) -> LLMError:
-        """Read the error that a response without success holds, as far as it comes soon, and close it."""
+        """Read the error in a refused response, as far as it arrives soon, and close the response."""
         body = b""
         try:
             with anyio.move_on_after(_ERROR_BODY_SECONDS), suppress(httpx.HTTPError):
@@ -129,7 +134,7 @@ class Reading:
             await self.aclose()
         response = self._response
         url = redact_url(str(response.request.url))
-        failure = HTTPFailure.of(response.status_code, response.headers, self._exchange.model, url=url)
+        failure = HTTPFailure.of(response.status_code, response.headers, self._encoded.model, url=url)
         if response.has_redirect_location:
             place = redact_url(str(response.request.url.join(response.headers["location"])))
             body = f"{url} leads to {bounded(place, 300)}, and is not followed: check the base URL".encode()
@@ -141,11 +146,11 @@ class Reading:
         return error
 
     async def aclose(self) -> None:
-        """Close the response; a cancelled caller waits for it, a few seconds at most."""
+        """Close the response; a cancelled caller waits for that, a few seconds at most."""
         try:
             await self._close_response()
         finally:
-            await self._lease.give_back(whole=self._read_out)
+            await self._lease.release(read_out=self._read_out)
 
     async def _close_response(self) -> None:
         with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
@@ -156,17 +161,39 @@ class Reading:
                 await self._response.aclose()
 
 
-async def _unpacked(parts: AsyncIterator[bytes], unpack: Unpack) -> bytes:
+def decompressor(encoding: str) -> Callable[[bytes], bytes] | None:
+    """Return what decompresses the pieces of one answer in order; `None` if they are not compressed.
+
+    Servers are asked not to compress, but some do. It raises `ValueError` for broken data, and for
+    any encoding but gzip and deflate.
+    """
+    kind = encoding.strip().lower()
+    if kind in {"", "identity"}:
+        return None
+    state = zlib.decompressobj(_GZIP_OR_ZLIB_HEADER)
+
+    def decompress(data: bytes) -> bytes:
+        if kind not in {"gzip", "x-gzip", "deflate"}:
+            raise ValueError(f"compressed as {kind!r}, which was not requested")
+        try:
+            return state.decompress(data)
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+
+    return decompress
+
+
+async def _next_decompressed(parts: AsyncIterator[bytes], decompress: Callable[[bytes], bytes]) -> bytes:
     try:
-        return unpack(await anext(parts))
+        return decompress(await anext(parts))
     except ValueError as error:
         raise httpx.DecodingError(str(error)) from error
 
 
 async def _unwind(parts: AsyncIterator[bytes]) -> None:
-    """End an iteration that may stand in the middle.
+    """End an iteration in its middle.
 
-    Its generators are nested, and closing the outer one would leave the inner ones to the
+    Its generators are nested. Closing the outer one would leave the inner ones to the garbage
     collector, which warns on trio and starts tasks on asyncio. A cancelled read ends them all.
     """
     with anyio.CancelScope() as scope:

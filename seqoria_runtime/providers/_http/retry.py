@@ -1,4 +1,4 @@
-"""Repeats a request that failed for a passing reason, as long as none of its answer was given out."""
+"""Repeats a request that failed for a temporary reason, before any of its answer was passed on."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -20,15 +20,15 @@ _logger = logging.getLogger("seqoria_runtime.providers")
 
 
 def is_transient(error: LLMError) -> bool:
-    """Whether another attempt may succeed: connection failures, 429, and failures at the server's side."""
+    """Whether another attempt may succeed: connection failures, 429, and failures of the server."""
     return isinstance(error, (ProviderConnectionError, RateLimitError, ServerError))
 
 
 async def retrying(policy: RetryPolicy, attempt: Callable[[], Awaitable[_T]]) -> _T:
-    """Attempt as often as the policy allows; a cancelled caller is let go at once, in a wait as well.
+    """Attempt as often as the policy allows; a cancelled caller stops waiting at once.
 
-    Raises the failure itself where it is not transient, where only one attempt is allowed or where
-    the server asks for too long a wait, and otherwise `MaxRetriesExceededError` from the last one.
+    Raises a failure as it is if it is not transient, if only one attempt is allowed, or if the
+    server asks for too long a wait; otherwise `MaxRetriesExceededError` from the last failure.
     """
     number = 0
     while True:

@@ -1,7 +1,7 @@
-"""Sends a request, on another connection where the one from the pool turns out to be dead.
+"""Sends a request, and sends it again if the idle connection that it was sent on turns out dead.
 
-A server may close an idle connection in the moment in which it is used again, and some close each
-one behind a streamed answer without saying so. Such a request never had an answer.
+A server may close an idle connection just as it is used again, and some close every connection
+after a streamed answer without saying so. Such a request never got an answer.
 """
 
 from typing import Any
@@ -14,10 +14,11 @@ _LOST = (httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)
 _MAX_DEAD = 3
 
 
-class _Journey:
-    """What the connection pool tells of how a request went out.
+class _Trace:
+    """Follows a request through httpcore's trace events.
 
-    A socket whose TLS handshake is cancelled is closed here, as the pool leaves it to the collector.
+    It closes the socket of a cancelled TLS handshake, which httpcore leaves to the garbage
+    collector.
     """
 
     def __init__(self) -> None:
@@ -41,18 +42,19 @@ class _Journey:
 
 
 async def send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
-    """Send a request and give its response, whose body is still to be read.
+    """Send a request and return its response, whose body is not read yet.
 
-    A request that was lost on a connection used before, with no head of an answer come, is sent
-    again; one that was lost on a new connection is an error. No redirect is followed, whatever the
-    client does else: httpx keeps `Authorization` from another host, and no other header with a key.
+    A request that was lost on a used connection, before the head of an answer, is sent again; one
+    that was lost on a new connection is an error. Redirects are not followed, even if the client
+    would: httpx withholds `Authorization` from another host, but no other header with a key.
+    A cancelled caller leaves no response open.
     """
     for _ in range(_MAX_DEAD):
-        journey = _Journey()
-        request.extensions = {**request.extensions, "trace": journey}
+        trace = _Trace()
+        request.extensions = {**request.extensions, "trace": trace}
         try:
             return await client.send(request, stream=True, follow_redirects=False)
         except _LOST:
-            if not journey.used_an_old_connection:
+            if not trace.used_an_old_connection:
                 raise
     return await client.send(request, stream=True, follow_redirects=False)

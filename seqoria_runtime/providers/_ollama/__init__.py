@@ -1,1 +1,1 @@
-"""The API of Ollama."""
+"""The format of Ollama's own chat."""

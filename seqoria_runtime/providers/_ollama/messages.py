@@ -1,4 +1,4 @@
-"""Writes a history as the messages of Ollama's chat, whose arguments are objects and images apart."""
+"""Writes a history as the messages of Ollama's chat."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -6,8 +6,7 @@ from typing import Any, TypeAlias
 from seqoria_runtime.models import ChatMessage, UserMessage
 from seqoria_runtime.models.errors import InvalidRequestError
 from seqoria_runtime.providers._requests.content import image_of
-from seqoria_runtime.providers._requests.ordered import PlacedCall
-from seqoria_runtime.providers._requests.replay import AnsweredCall, Response, entries
+from seqoria_runtime.providers._requests.replay import AnsweredCall, PastResponse, PlacedCall, entries
 from seqoria_runtime.providers._requests.wire_names import CallIdRule, CallIds, wire_name
 
 from .answer import WIRE_FORMAT
@@ -18,14 +17,14 @@ _CALL_IDS = CallIdRule(at_most=64)
 
 
 def wire_messages(messages: Sequence[ChatMessage]) -> list[Message]:
-    """Write the history: no part of it blank, each call answered, results in the order of the calls.
+    """Write the history: nothing in it blank, each call answered, results in the order of the calls.
 
-    Raises `InvalidRequestError` for a content block that has no form here.
+    Raises `InvalidRequestError` for a content block that Ollama does not take.
     """
     ids = CallIds(_CALL_IDS)
     wire: list[Message] = []
     for entry in entries(messages):
-        if isinstance(entry, Response):
+        if isinstance(entry, PastResponse):
             wire += _response(entry, ids)
         elif isinstance(entry, UserMessage):
             content = _content(entry.content)
@@ -35,28 +34,22 @@ def wire_messages(messages: Sequence[ChatMessage]) -> list[Message]:
     return wire
 
 
-def _response(response: Response, ids: CallIds) -> list[Message]:
+def _response(response: PastResponse, ids: CallIds) -> list[Message]:
     if not response.text and not response.calls:
         return []
     message: Message = {"role": "assistant", "content": response.text}
     if not response.calls:
         return [message]
     call_ids = [ids.unique(call.id) for call in response.calls]
-    thinking = _thinking(response)
-    if thinking:
-        message["thinking"] = thinking
+    # The model goes on from the reasoning before its calls, but not from another format's.
+    if response.thinking and response.blocks(WIRE_FORMAT):
+        message["thinking"] = response.thinking
     message["tool_calls"] = [
         _call(PlacedCall(index, call), call_id)
         for index, (call, call_id) in enumerate(zip(response.calls, call_ids, strict=True))
     ]
     results = [_result(call, call_id) for call, call_id in zip(response.calls, call_ids, strict=True)]
     return [message, *results]
-
-
-def _thinking(response: Response) -> str:
-    """Give the reasoning behind calls, which the model goes on from, where it came in this format."""
-    message = response.message
-    return response.thinking if message is not None and message.wire_format == WIRE_FORMAT else ""
 
 
 def _call(placed: PlacedCall, call_id: str) -> Message:

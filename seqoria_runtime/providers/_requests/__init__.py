@@ -1,1 +1,1 @@
-"""What the requests of several wire formats have in common."""
+"""What the requests of all wire formats have in common: history, names, schemas, content and options."""

@@ -1,12 +1,12 @@
-"""Reads a user's content blocks, and puts them into the form of Chat Completions.
+"""Reads the content blocks of user messages, and writes them for Chat Completions.
 
-Takes `text`, `image` (a URL, or base64 with a media type), `image_url` in both its forms, and
-passes native blocks it does not know as they are.
+It knows `text`, `image` (a URL, or base64 with a media type) and both forms of `image_url`. Other
+blocks pass unchanged.
 """
 
 import re
 import string
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seqoria_runtime._base.redaction import bounded, redact
@@ -26,15 +26,15 @@ class Image(NamedTuple):
 
     @property
     def inline(self) -> tuple[str, str] | None:
-        """The media type and the base64 of an image that is itself in the message."""
+        """The media type and the base64 of an image that the message contains."""
         found = _DATA_URL.fullmatch(self.url)
         return (found["media"] or _DEFAULT_IMAGE, found["data"]) if found else None
 
 
 def image_of(block: Mapping[str, Any]) -> Image | None:
-    """Give the image in a block; `None` for a block of another type.
+    """Return the image in a block; `None` for a block of another type.
 
-    Raises `InvalidRequestError` for an image block without a usable one.
+    Raises `InvalidRequestError` for an image block without a usable image.
     """
     kind = block.get("type")
     if kind == "image_url":
@@ -68,11 +68,11 @@ def _check_inline(media_type: str, data: str) -> None:
         raise InvalidRequestError(
             f"an image's media type must be one such as 'image/png', not {bounded(media_type, 50)!r}"
         )
-    # What is left must be the padding: one pass in C, as an image may be large and goes out each round.
+    # What is left must be the padding. One pass in C, since an image may be large and is sent each round.
     rest = data.encode("utf-8", "replace").translate(None, _BASE64)
     if not data or len(data) % 4 or rest not in {b"", b"=", b"=="} or not data.endswith(rest.decode()):
         raise InvalidRequestError(
-            "an image's base64 must be what base64.b64encode(...).decode() gives, without line breaks"
+            "an image's base64 must be the text from base64.b64encode(...).decode(), without line breaks"
             f" or a prefix, not {bounded(data, 30)!r}"
         )
 
@@ -91,9 +91,9 @@ def _image_url(block: Mapping[str, Any]) -> Any:
 def wire_content(
     content: str | Sequence[Mapping[str, Any]] | None, extras: Collection[str] = ()
 ) -> str | list[dict[str, Any]]:
-    """Give text, or the parts that are not empty; text where no part is left.
+    """Return text, or the parts that are not empty; empty text if no part is left.
 
-    `extras` are fields of blocks that go along with their parts.
+    `extras` are fields of a block that are sent with its part.
     """
     if content is None or isinstance(content, str):
         return content or ""
@@ -103,6 +103,16 @@ def wire_content(
         if (part := _part(block)) is not None
     ]
     return parts or ""
+
+
+def content_or_text(
+    content: str | Sequence[Mapping[str, Any]] | None,
+    part_of: Callable[[Mapping[str, Any]], dict[str, Any] | None],
+) -> str | list[dict[str, Any]]:
+    """Return text that is not blank, or the parts that a format makes of the blocks; else empty text."""
+    if content is None or isinstance(content, str):
+        return content if content and content.strip() else ""
+    return [part for block in content if (part := part_of(block)) is not None]
 
 
 def _part(block: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
-"""Checks the values of those generation options that are read here or easily given in a wrong form.
+"""Checks the values of generation options that are read here or that are easily given in a wrong form.
 
-All others are the server's business, which knows what it takes.
+The server checks all others.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,15 +10,15 @@ from seqoria_runtime._base.checks import boolean
 
 from .output import Output, bounded_repr
 
-OF_THE_REQUEST = frozenset({
-    *("function_call", "functions", "input", "instructions", "messages", "model", "stream", "system"),
-    *("tool_choice", "tools"),
-})
-"""What comes with each request and is no option, unless a format has an option of that name."""
+REQUEST_FIELDS = frozenset({
+    "function_call", "functions", "input", "instructions", "messages", "model", "stream", "system",
+    "tool_choice", "tools",
+})  # fmt: skip
+"""What comes with each request and is not an option, unless a format has an option of that name."""
 
 
-def checked_value(name: str, value: Any) -> Any:
-    """Give the value as the codecs want it. Raises `TypeError` that names the option and what it takes."""
+def check_value(name: str, value: Any) -> Any:
+    """Return an option's value, checked. Raises `TypeError` that names the option and what it takes."""
     if name == "output":
         return Output.of(value)
     if name in _FLAGS:
@@ -35,13 +35,13 @@ def checked_value(name: str, value: Any) -> Any:
 def _check_extra_body(extra: Any) -> None:
     if not isinstance(extra, Mapping):
         raise TypeError(f"'extra_body' must be a mapping, not {type(extra).__name__}")
-    taken = sorted(OF_THE_REQUEST & set(extra))
+    taken = sorted(REQUEST_FIELDS & set(extra))
     if taken:
         raise TypeError(f"'extra_body' cannot replace {', '.join(map(repr, taken))}")
 
 
 def has_type(value: Any) -> bool:
-    """Whether it is a mapping that says its type, as most parts of requests are."""
+    """Whether the value is a mapping with a type, as most parts of requests are."""
     return isinstance(value, Mapping) and isinstance(value.get("type"), str)
 
 
@@ -53,7 +53,7 @@ def _holds_a_format(value: Any) -> bool:
     return isinstance(value, Mapping) and has_type(value.get("format", {"type": ""}))
 
 
-def _is_a_word(value: Any) -> bool:
+def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
@@ -73,9 +73,9 @@ _WANTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "cache_control": (has_type, CACHE_CONTROL),
     "format": (_is_json_or_schema, f"'json' or a JSON schema{_MODEL}"),
     "output_config": (_holds_a_format, _WITH_FORMAT),
-    "prompt_cache_key": (_is_a_word, "a non-empty string"),
+    "prompt_cache_key": (_is_text, "a non-empty string"),
     "prompt_cache_options": (_is_a_mapping, "a mapping"),
-    "prompt_cache_retention": (_is_a_word, "a string such as '24h'"),
+    "prompt_cache_retention": (_is_text, "a string such as '24h'"),
     "response_format": (has_type, f"a mapping such as {{'type': 'json_object'}}{_MODEL}"),
     "text": (_holds_a_format, _WITH_FORMAT),
     "tools": (_are_definitions, "a list of definitions such as {'type': 'web_search'}"),

@@ -1,8 +1,4 @@
-"""The option `output`: what an answer's text has to be, and where each format's request says so.
-
-An application gives a class or a schema; what that means to a server is the affair of one of the
-functions here, which put it into the place that the format has for it.
-"""
+"""The option `output`: the schema of an answer, and where each format's request puts it."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -24,7 +20,7 @@ Place: TypeAlias = Callable[["Output", Options], None]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A checked `output`: the name of what is wanted, and its schema, which is an object's."""
+    """A checked `output`: a name for it, and its schema, which is that of an object."""
 
     name: str
     schema: Schema
@@ -46,7 +42,7 @@ class Output:
 
 
 def _schema_of(given: Any) -> Schema:
-    # A class says what its objects are; anything else, an instance for one, is a slip.
+    # Only a class says what its objects are; an instance, for example, is a mistake.
     if not inspect.isclass(given):
         return {}
     try:
@@ -68,9 +64,9 @@ def bounded_repr(value: Any) -> str:
 
 
 def with_output(options: Mapping[str, Any], place: Place, owner: str) -> Options:
-    """Put the options' `output` where the format has its place, and give the others beside it.
+    """Return the options with `output` put in the format's place for it.
 
-    Raises `TypeError` where the place is taken and `ValueError` for a schema that the API refuses.
+    Raises `TypeError` if the place is taken, and `ValueError` for a schema that the API refuses.
     """
     chosen = dict(options)
     output = chosen.pop("output", None)
@@ -78,7 +74,7 @@ def with_output(options: Mapping[str, Any], place: Place, owner: str) -> Options
         if output is not None:
             place(output, chosen)
         elif "strict_output" in chosen:
-            raise TypeError("'strict_output' goes with 'output', which is not given")
+            raise TypeError("'strict_output' needs 'output', which is not given")
     except (TypeError, ValueError) as error:
         raise type(error)(f"{owner}: {error}") from None
     return chosen
@@ -88,7 +84,7 @@ def in_response_format(output: Output, options: Options) -> None:
     """Place it for Chat Completions."""
     _expect_free("response_format" in options, "response_format")
     strict = options.pop("strict_output", False)
-    wanted: Options = {"name": output.name, "schema": _checked(strict_schema if strict else dict, output)}
+    wanted: Options = {"name": output.name, "schema": _convert(strict_schema if strict else dict, output)}
     options["response_format"] = {
         "type": "json_schema",
         "json_schema": wanted | ({"strict": True} if strict else {}),
@@ -98,8 +94,8 @@ def in_response_format(output: Output, options: Options) -> None:
 def nowhere(output: Output, options: Options) -> None:
     """Refuse it, for a server of Chat Completions that takes no schemas."""
     raise ValueError(
-        f"'output' ({output.name}) has no place here, as this server takes no schema: describe the JSON in"
-        " a prompt, and give response_format={'type': 'json_object'}"
+        f"'output' ({output.name}) has no place here, since this server takes no schema: describe the JSON"
+        " in a prompt, and give response_format={'type': 'json_object'}"
     )
 
 
@@ -108,7 +104,7 @@ def in_text(output: Output, options: Options) -> None:
     text = options.get("text", {})
     _expect_free("format" in text, "text['format']")
     strict = options.pop("strict_output", False)
-    schema = _checked(strict_schema if strict else dict, output)
+    schema = _convert(strict_schema if strict else dict, output)
     wanted = {"type": "json_schema", "name": output.name, "schema": schema, "strict": strict}
     options["text"] = {**text, "format": wanted}
 
@@ -117,7 +113,7 @@ def in_output_config(output: Output, options: Options) -> None:
     """Place it for Messages."""
     config = options.get("output_config", {})
     _expect_free("format" in config, "output_config['format']")
-    schema = _checked(closed_schema, output)
+    schema = _convert(closed_schema, output)
     options["output_config"] = {**config, "format": {"type": "json_schema", "schema": schema}}
 
 
@@ -127,7 +123,7 @@ def in_format(output: Output, options: Options) -> None:
     options["format"] = output.schema
 
 
-def _checked(make: Callable[[Schema], Schema], output: Output) -> Schema:
+def _convert(make: Callable[[Schema], Schema], output: Output) -> Schema:
     try:
         return make(output.schema)
     except ValueError as error:
@@ -136,4 +132,4 @@ def _checked(make: Callable[[Schema], Schema], output: Output) -> Schema:
 
 def _expect_free(taken: bool, place: str) -> None:
     if taken:
-        raise TypeError(f"'output' and {place!r} say the same: give one of them")
+        raise TypeError(f"'output' and {place!r} mean the same: give one of them")

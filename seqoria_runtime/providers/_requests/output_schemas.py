@@ -1,7 +1,7 @@
-"""Makes of the schema of an answer one that an API with constrained decoding accepts.
+"""Converts the schema of an answer to one that an API with constrained decoding accepts.
 
-The given schema is never changed. What these APIs cannot hold to is left out where the answer is
-checked anyway, and refused where it would change what the answer may be.
+The original schema never changes. What these APIs cannot enforce is left out if the answer is
+checked anyway, and refused if it would change what the answer may be.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,18 @@ from typing import Any
 
 from .schemas import Schema, named_by, reference_of, with_each, without
 
-# Messages refuses them; whoever reads the answer holds it against them.
+# Messages refuses these keywords; `AssistantMessage.parsed` checks them.
 _UNKNOWN_TO_MESSAGES = (
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
-    *("pattern", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"),
-)
-_FORMATS = (*("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"),)
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
+    "pattern", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties",
+)  # fmt: skip
+_FORMATS = (
+    "date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid",
+)  # fmt: skip
 
 
 def strict_schema(schema: Mapping[str, Any]) -> Schema:
-    """Give the schema as OpenAI's strict mode takes it: each property required, and none beyond them.
+    """Return the schema for OpenAI's strict mode: every property required, and no others allowed.
 
     Raises `ValueError` for an object that takes any properties.
     """
@@ -27,9 +29,9 @@ def strict_schema(schema: Mapping[str, Any]) -> Schema:
 
 
 def closed_schema(schema: Mapping[str, Any]) -> Schema:
-    """Give the schema as Messages takes it: no property beyond those that it names, no ranges.
+    """Return the schema for Messages: no properties but those that it names, and no ranges.
 
-    Raises `ValueError` for an object that takes any properties, and for a schema that names itself.
+    Raises `ValueError` for an object that takes any properties, and for a recursive schema.
     """
     _refuse_recursion(schema, schema, ())
     made: Schema = _closed(schema)
@@ -44,7 +46,7 @@ def _strict(schema: Any) -> Any:
     if isinstance(properties, Mapping):
         made["required"] = list(properties)
     reference = made.pop("$ref", None)
-    # Nothing may stand beside a reference, but beside a union of one.
+    # Strict mode refuses keywords next to a reference, but allows them next to a union of one.
     return made if reference is None else made | {"anyOf": [{"$ref": reference}]} if made else schema
 
 
@@ -52,7 +54,7 @@ def _closed(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     left_out = [*_UNKNOWN_TO_MESSAGES]
-    if schema.get("minItems") not in (0, 1):  # noqa: PLR6201  # what is no number need not be hashable
+    if schema.get("minItems") not in (0, 1):  # noqa: PLR6201  # a wrong value may not be hashable
         left_out.append("minItems")
     if schema.get("format") not in _FORMATS:
         left_out.append("format")
@@ -60,22 +62,22 @@ def _closed(schema: Any) -> Any:
 
 
 def _plain(schema: Mapping[str, Any], *left_out: str) -> Schema:
-    """Give the schema itself, not those inside it, without these keywords and closed if an object's."""
+    """Return the schema without these keywords, closed if it is an object's; inner ones stay."""
     plain = without(schema, "discriminator", *left_out)
     if "oneOf" in plain:
         plain["anyOf"] = plain.pop("oneOf")
     if _is_of_objects(plain):
         if plain.get("additionalProperties", False) is not False or "patternProperties" in plain:
             named = f" ({plain['title']!r})" if plain.get("title") else ""
-            raise ValueError(f"an object that takes any properties{named}, which this API does not know")
+            raise ValueError(f"an object that takes any properties{named}, which this API does not support")
         plain["additionalProperties"] = False
     return plain
 
 
 def _is_of_objects(schema: Mapping[str, Any]) -> bool:
     kind = schema.get("type")
-    told = kind == "object" or (isinstance(kind, list) and "object" in kind)
-    return told or not schema.keys().isdisjoint({"properties", "patternProperties", "additionalProperties"})
+    typed = kind == "object" or (isinstance(kind, list) and "object" in kind)
+    return typed or not schema.keys().isdisjoint({"properties", "patternProperties", "additionalProperties"})
 
 
 def _refuse_recursion(top: Mapping[str, Any], schema: Any, path: tuple[str, ...]) -> None:
@@ -83,7 +85,7 @@ def _refuse_recursion(top: Mapping[str, Any], schema: Any, path: tuple[str, ...]
         return
     reference = reference_of(schema)
     if reference in path:
-        raise ValueError(f"a schema that names itself ({reference!r}), which this API does not know")
+        raise ValueError(f"a schema that refers to itself ({reference!r}), which this API does not support")
     inside = without(schema, "$defs", "definitions")
     with_each(inside, lambda one: _refuse_recursion(top, one, path))
     if reference is not None:

@@ -1,12 +1,12 @@
-"""Sorts a history into what each provider must get it as: system, user, and whole responses.
+"""Sorts a history into system texts, user messages and the model's responses, for any wire format.
 
-Knows no wire format. A response is what the model said in one go: its text and reasoning, and its
-calls, each with its outcome, in the order of the calls whatever order they finished in.
+A response is what the model said in one go: its text and reasoning, and its calls, each with its
+outcome, in the order of the calls whatever order they finished in.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from seqoria_runtime.models import (
     AssistantMessage,
@@ -18,6 +18,7 @@ from seqoria_runtime.models import (
     ToolCallResult,
     UserMessage,
 )
+from seqoria_runtime.providers._json import dump
 
 NO_OUTCOME = "No result was recorded for this call."
 EMPTY_OUTCOME = "(no output)"
@@ -25,7 +26,7 @@ EMPTY_OUTCOME = "(no output)"
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
-    """A call and what came of it; `id` is its own within its response, the request's may not be."""
+    """A call and its outcome; `id` is unique within the response, which the request's may not be."""
 
     id: str
     request: ToolCallRequest
@@ -37,7 +38,7 @@ class AnsweredCall:
 
     @property
     def text(self) -> str:
-        """What the model is told came of it; never blank."""
+        """The outcome as the model reads it; never blank."""
         if self.outcome is None:
             return NO_OUTCOME
         text = self.outcome.error if isinstance(self.outcome, ToolCallError) else self.outcome.result
@@ -45,15 +46,15 @@ class AnsweredCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """One response of the model; `message` is `None` where only calls came."""
+class PastResponse:
+    """One response of the model; `message` is `None` if only calls came."""
 
     message: AssistantMessage | None
     calls: tuple[AnsweredCall, ...]
 
     @property
     def text(self) -> str:
-        """Its text, empty where that is blank."""
+        """The text, empty if it is blank."""
         content = self.message.content if self.message is not None else ""
         return content if content.strip() else ""
 
@@ -61,16 +62,21 @@ class Response:
     def thinking(self) -> str:
         return (self.message.thinking or "") if self.message is not None else ""
 
+    def blocks(self, wire_format: str) -> Sequence[Mapping[str, Any]]:
+        """Return the message's blocks if they are of this format."""
+        message = self.message
+        return (message.blocks or ()) if message is not None and message.wire_format == wire_format else ()
 
-Entry: TypeAlias = SystemMessage | UserMessage | Response
+
+Entry: TypeAlias = SystemMessage | UserMessage | PastResponse
 
 
 def entries(messages: Sequence[ChatMessage]) -> list[Entry]:
     """Sort a history, in order.
 
-    Messages of one `response_id` are one response; where there is none, calls and outcomes that
-    follow each other are. An outcome belongs to the latest unanswered call of its id; one without
-    such a call is left out, and a call without an outcome stays unanswered.
+    Messages with one `response_id` are one response; without an id, adjacent calls and outcomes
+    are. An outcome belongs to the latest unanswered call with its id; one without such a call is
+    left out, and a call without an outcome stays unanswered.
     """
     sorted_: list[SystemMessage | UserMessage | _OpenResponse] = []
     for message in messages:
@@ -119,13 +125,13 @@ class _OpenResponse:
                 return call
         return None
 
-    def closed(self) -> Response:
-        ids = _own_ids([call.request.id for call in self.calls])
+    def closed(self) -> PastResponse:
+        ids = _unique_ids([call.request.id for call in self.calls])
         calls = (
             AnsweredCall(call_id, call.request, call.outcome)
             for call_id, call in zip(ids, self.calls, strict=True)
         )
-        return Response(self.message, tuple(calls))
+        return PastResponse(self.message, tuple(calls))
 
 
 def _answer(sorted_: Sequence[object], outcome: ToolCallOutcome) -> None:
@@ -136,12 +142,57 @@ def _answer(sorted_: Sequence[object], outcome: ToolCallOutcome) -> None:
             return
 
 
-def _own_ids(ids: Sequence[str]) -> Iterator[str]:
+def _unique_ids(ids: Sequence[str]) -> Iterator[str]:
     given, used = set(ids), set[str]()
     for call_id in ids:
-        own, number = call_id, 1
-        while own in used or (number > 1 and own in given):
+        unique, number = call_id, 1
+        while unique in used or (number > 1 and unique in given):
             number += 1
-            own = f"{call_id}_{number}"
-        used.add(own)
-        yield own
+            unique = f"{call_id}_{number}"
+        used.add(unique)
+        yield unique
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCall:
+    """A call of a response, by its index, in its place among the response's other parts.
+
+    `extras` are the fields of its block that go back as they came.
+    """
+
+    index: int
+    call: AnsweredCall
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments; empty if they cannot be written as JSON."""
+        try:
+            dump(self.call.request.arguments)
+        except (TypeError, ValueError):
+            return {}
+        return self.call.request.arguments
+
+
+Part: TypeAlias = str | Mapping[str, Any] | PlacedCall
+"""Text that has no block, a block as it came, or a call."""
+
+
+def ordered_parts(response: PastResponse, wire_format: str) -> Iterator[Part]:
+    """Yield the response's parts in the order in which they came.
+
+    Without blocks of this format, these are its text, unless it is blank, and its calls.
+    """
+    left = dict(enumerate(response.calls))
+    blocks = response.blocks(wire_format)
+    for block in blocks:
+        index = block.get("index")
+        if block.get("type") != "tool_call":
+            yield block
+        elif isinstance(index, int) and index in left:
+            extras = {key: block[key] for key in block if key not in {"type", "index"}}
+            yield PlacedCall(index, left.pop(index), extras)
+    if not blocks and response.text:
+        yield response.text
+    for index, call in left.items():
+        yield PlacedCall(index, call)

@@ -1,8 +1,8 @@
-"""Makes of a tool's JSON schema one that a provider accepts; the given schema is never changed.
+"""Converts a tool's JSON schema to one that a provider accepts; the original never changes.
 
-The rules: what goes out is an object schema without a union at its top, and its references resolve
-inside itself; one that does not becomes "anything". Where a provider knows no references, they are
-replaced by what they name, and a recursion is cut where it would begin again.
+What is sent is an object schema without a union at its top. Its references resolve inside it; one
+that does not becomes "anything". For a provider without references, each is replaced by what it
+names, and a recursion is cut where it would start again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,35 +12,36 @@ from urllib.parse import unquote
 
 Schema: TypeAlias = dict[str, Any]
 
-_OF_ONE = frozenset({
-    *("additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"),
-    *("propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"),
-})
-_OF_SEVERAL = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
-_OF_NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+# The keywords that hold one schema, a list of schemas, and schemas by name.
+_ONE_SCHEMA = frozenset({
+    "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
+    "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+})  # fmt: skip
+_SCHEMA_LISTS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+_NAMED_SCHEMAS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 _DEFINITIONS = ("$defs", "definitions")
 _UNIONS = ("allOf", "anyOf", "oneOf")
 _MAX_INLINED = 1000
 
 
 def wire_schema(parameters: Mapping[str, Any]) -> Schema:
-    """Give the schema for a provider that knows references."""
+    """Return the schema for a provider that supports references."""
     top = _object_schema(parameters)
     return with_each(top, partial(_without_dangling, top))
 
 
 def inlined_schema(parameters: Mapping[str, Any]) -> Schema:
-    """Give the schema for a provider that knows no references."""
+    """Return the schema for a provider without references."""
     top = wire_schema(parameters)
     inlining = _Inlining(top)
     return with_each(without(top, *_DEFINITIONS), lambda one: inlining.visit(one, ()))
 
 
 def fits_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether the rules of strict mode hold, so that a server can promise arguments that fit.
+    """Whether the schema follows the rules of strict mode, under which a server enforces it.
 
-    Each object names all of its properties as required and allows no others, there is at least one,
-    and neither a default nor anything beside a reference stands anywhere.
+    Each object requires all its properties and allows no others, the top one has at least one, and
+    no schema has a default, or any keyword next to a reference.
     """
     return bool(schema.get("properties")) and _is_strict(schema)
 
@@ -61,7 +62,7 @@ def _is_strict(schema: Any) -> bool:
 
 
 def with_type_lists(schema: Any) -> Any:
-    """Write unions of plain types as a list of types, for a provider that reads no `anyOf`."""
+    """Write unions of plain types as a list of types, for a provider without `anyOf`."""
     if not isinstance(schema, Mapping):
         return schema
     mapped = with_each(schema, with_type_lists)
@@ -97,20 +98,20 @@ def _merged_types(branches: list[Any]) -> Schema | None:
 
 
 def with_each(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> Schema:
-    """Give the schema with its own subschemas changed; names of properties are no keywords."""
+    """Return the schema with its direct subschemas changed."""
     mapped: Schema = {}
     for key, value in schema.items():
-        if key in _OF_NAMED and isinstance(value, Mapping):
+        if key in _NAMED_SCHEMAS and isinstance(value, Mapping):
             mapped[key] = {name: change(named) for name, named in value.items()}
-        elif key in _OF_SEVERAL and isinstance(value, list):
+        elif key in _SCHEMA_LISTS and isinstance(value, list):
             mapped[key] = [change(one) for one in value]
         else:
-            mapped[key] = change(value) if key in _OF_ONE else value
+            mapped[key] = change(value) if key in _ONE_SCHEMA else value
     return mapped
 
 
 def named_by(top: Mapping[str, Any], reference: str) -> Any:
-    """Give what a reference names inside the schema; `None` where it names nothing there."""
+    """Return what a reference names inside the schema; `None` if it names nothing there."""
     if reference != "#" and not reference.startswith("#/"):
         return None
     found: Any = top
@@ -147,12 +148,12 @@ def _object_schema(parameters: Mapping[str, Any]) -> Schema:
     top = unwrapped(parameters, parameters)
     if any(isinstance(top.get(union), list) for union in _UNIONS):
         top = _joined(top, parameters)
-    # Some servers refuse a schema without these two, also for a tool without parameters.
+    # Some servers refuse a schema without these two, even for a tool without parameters.
     return {**without(top, "enum", "not"), "type": "object", "properties": top.get("properties") or {}}
 
 
 def unwrapped(schema: Any, top: Mapping[str, Any]) -> Schema:
-    """Give the schema with the reference that it itself is replaced by what that names."""
+    """Return the schema; if it is itself a reference, what that names."""
     seen: set[str] = set()
     followed: Schema = dict(schema) if isinstance(schema, Mapping) else {}
     while (reference := reference_of(followed)) is not None:
@@ -166,7 +167,7 @@ def unwrapped(schema: Any, top: Mapping[str, Any]) -> Schema:
 
 
 def _joined(schema: Schema, top: Mapping[str, Any]) -> Schema:
-    """Give one object schema that takes whatever one with unions at its top takes."""
+    """Return one object schema that accepts whatever a schema with unions at its top accepts."""
     joined = without(schema, *_UNIONS)
     properties: dict[str, list[Any]] = {name: [one] for name, one in (joined.get("properties") or {}).items()}
     required = set(joined.get("required") or ())
@@ -194,7 +195,8 @@ def _one_of(choices: Iterable[Any]) -> Any:
 class _Inlining:
     """Replaces references.
 
-    Of one that would recur, and of those after a thousand, only the type of what it names is kept.
+    Of a recursive reference, and of those after the first thousand, only the type of the target is
+    kept.
     """
 
     def __init__(self, top: Mapping[str, Any]) -> None:
@@ -205,14 +207,14 @@ class _Inlining:
         if not isinstance(schema, Mapping):
             return schema
         reference = reference_of(schema)
-        beside = with_each(without(schema, "$ref", *_DEFINITIONS), lambda one: self.visit(one, path))
+        siblings = with_each(without(schema, "$ref", *_DEFINITIONS), lambda one: self.visit(one, path))
         if reference is None:
-            return beside
+            return siblings
         target = named_by(self._top, reference)
         if not isinstance(target, Mapping):
-            return beside
+            return siblings
         self._inlined += 1
         if reference in path or self._inlined > _MAX_INLINED:
             kind = target.get("type")
-            return ({"type": kind} if kind else {}) | beside
-        return self.visit(target, (*path, reference)) | beside
+            return ({"type": kind} if kind else {}) | siblings
+        return self.visit(target, (*path, reference)) | siblings

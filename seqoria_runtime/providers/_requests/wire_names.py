@@ -1,24 +1,25 @@
-"""Names and ids as they stand on the wire, where a provider's grammar is narrower than ours.
+"""Maps names and ids to those that a server accepts, whose grammar is narrower than ours.
 
-The application's history keeps its own; every map here is one-to-one and gives the same answer
-each time.
+The application's history keeps its own. Every map is one-to-one and the same each time.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from seqoria_runtime.models import UNNAMED_TOOL
+from seqoria_runtime.models.errors import InvalidRequestError
+from seqoria_runtime.providers._protocol import ToolDefinition
 
-# What every Chat Completions server seen accepts.
+# Every known Chat Completions server accepts these.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def wire_name(name: str) -> str:
-    """Give a name that every server accepts: the name itself, or a readable one with a hash of it."""
+    """Return a name that every server accepts: the name itself, or a readable one with its hash."""
     if _NAME.fullmatch(name):
         return name
     readable = _NOT_IN_A_NAME.sub("_", name)[:54] or UNNAMED_TOOL
@@ -27,14 +28,22 @@ def wire_name(name: str) -> str:
     return f"{readable}_{hashlib.sha256(_bytes(name)).hexdigest()[:8]}"
 
 
+def chosen_tool(tools: Sequence[ToolDefinition], choice: str | None) -> ToolDefinition:
+    """Return the tool that a `tool_choice` names. Raises `InvalidRequestError` if it names none."""
+    for tool in tools:
+        if tool.name == choice:
+            return tool
+    raise InvalidRequestError(f"tool_choice names {choice!r}, which is none of the request's tools")
+
+
 class WireNames:
-    """The names of one request's tools, there and back."""
+    """The names of one request's tools, by the names that were sent."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._real = {wire_name(name): name for name in names}
 
     def real(self, name: str) -> str:
-        """Give our name for one that came over the wire; a name that the model made up stays as it is."""
+        """Return the tool's name for one that the model wrote; a made-up name stays as it is."""
         return self._real.get(name, name)
 
 
@@ -42,8 +51,8 @@ class WireNames:
 class CallIdRule:
     """What a server accepts as the id of a tool call.
 
-    With `exactly`, an id of that many letters and digits; otherwise any of up to `at_most`
-    characters, with `plain` of letters, digits, "_" and "-" alone.
+    With `exactly`, that many letters and digits; otherwise up to `at_most` characters, which
+    `plain` limits to letters, digits, "_" and "-".
     """
 
     exactly: int | None = None
@@ -61,7 +70,7 @@ class CallIdRule:
 
 
 class CallIds:
-    """The ids of one request's calls, as the server accepts them: a new id for each that it would not."""
+    """The ids of one request's calls as they are sent: an id that the server refuses is replaced."""
 
     def __init__(self, rule: CallIdRule) -> None:
         self._rule = rule
@@ -69,14 +78,14 @@ class CallIds:
         self._taken: set[str] = set()
 
     def wire(self, call_id: str) -> str:
-        """Give the id to send; the same for the same id, and no two the same."""
+        """Return the id to send: always the same for one id, and never the same for two."""
         known = self._wire.get(call_id)
         if known is None:
             known = self._wire[call_id] = self.unique(call_id)
         return known
 
     def unique(self, call_id: str) -> str:
-        """Give an id to send that was not given before, also where the same id comes again."""
+        """Return an id to send that was not returned before, even if the same id comes again."""
         candidate, number = call_id, 0
         while not self._rule.accepts(candidate) or candidate in self._taken:
             candidate = self._rule.made_from(f"{call_id}#{number}" if number else call_id)

@@ -1,1 +1,1 @@
-"""The Responses API of OpenAI."""
+"""The Responses format of OpenAI."""

@@ -1,27 +1,26 @@
-"""Keeps the output items of one answer of Responses, each as far as it is known.
+"""Keeps the output items of one Responses answer, each as far as it is known.
 
-An item is known by its id, then by its place in the output; servers leave out either. Knows no
-events: what an event means is the answer's business.
+An item is found by its id, or else by its index in the output; servers leave out either.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from seqoria_runtime.providers._answers.call_parts import CallParts, arguments_text
-from seqoria_runtime.providers._answers.values import word
-from seqoria_runtime.providers._json import whole
+from seqoria_runtime.providers._answers.json_values import str_or_empty
+from seqoria_runtime.providers._json import join_surrogates
 
 OF_A_CALL = frozenset({"arguments", "call_id", "name", "status", "type"})
 
 
 class OutputItem:
-    """One item: its fields as they came last, and what was given out of it as it streamed."""
+    """One item: its latest fields, and the pieces of it that were streamed."""
 
     __slots__ = ("call", "fields", "kind", "settled", "streamed")
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.fields = fields
-        self.kind = word(fields.get("type"))
+        self.kind = str_or_empty(fields.get("type"))
         self.streamed: list[str] = []
         self.settled = False
         self.call: CallParts | None = None
@@ -30,7 +29,7 @@ class OutputItem:
             self._fill(self.call, fields)
 
     def settle(self, fields: dict[str, Any]) -> None:
-        """Take the item as it is in the end."""
+        """Take the item's final fields."""
         self.fields = {**self.fields, **fields}
         self.settled = True
         if self.call is not None:
@@ -38,28 +37,28 @@ class OutputItem:
 
     @staticmethod
     def _fill(call: CallParts, fields: Mapping[str, Any]) -> None:
-        call.id = word(fields.get("call_id")).strip() or call.id
-        call.name = word(fields.get("name")) or call.name
+        call.id = str_or_empty(fields.get("call_id")).strip() or call.id
+        call.name = str_or_empty(fields.get("name")) or call.name
         arguments = arguments_text(fields.get("arguments"))
         if arguments:
             call.arguments = [arguments]
         call.cut = fields.get("status") == "incomplete"
 
     def rest(self, text: str) -> str:
-        """Give what of a text was not streamed; nothing where another was."""
-        streamed = whole("".join(self.streamed))
+        """Return the part of a text that was not streamed; empty if another text was."""
+        streamed = join_surrogates("".join(self.streamed))
         return text[len(streamed) :] if text.startswith(streamed) else ""
 
     def text(self) -> str:
-        """The text in the fields of a message, its refusals included."""
+        """Return the text in the fields of a message, refusals included."""
         return "".join(
-            word(part.get("text") or part.get("refusal")) for part in _parts(self.fields, "content")
+            str_or_empty(part.get("text") or part.get("refusal")) for part in _parts(self.fields, "content")
         )
 
     def reasoning(self) -> str:
-        """The reasoning in the fields: the summary, or the text itself where there is none."""
+        """Return the reasoning in the fields: the summary, or the text itself without one."""
         parts = _parts(self.fields, "summary") or _parts(self.fields, "content")
-        return "\n\n".join(filter(None, (word(part.get("text")) for part in parts)))
+        return "\n\n".join(filter(None, (str_or_empty(part.get("text")) for part in parts)))
 
     @property
     def refuses(self) -> bool:
@@ -67,11 +66,11 @@ class OutputItem:
 
     @property
     def is_plain_call(self) -> bool:
-        """Whether it is a call that needs nothing to go back but itself."""
+        """Whether the item is a call that goes back without further fields."""
         return self.call is not None and self.fields.keys() <= OF_A_CALL | {"id"}
 
     def block(self) -> dict[str, Any] | None:
-        """Give the item as it goes back; `None` for one that did not come whole and has to."""
+        """Return the item as it goes back; `None` for a partial item that must be complete to go back."""
         fields = {name: value for name, value in self.fields.items() if value is not None}
         if self.settled:
             return fields
@@ -105,27 +104,27 @@ class OutputItems:
         return [item.call for item in self._items if item.call is not None]
 
     def find(self, item_id: Any, index: Any, kind: str) -> OutputItem | None:
-        """Give the item of a label; without any label, the last one, where it is of the kind."""
+        """Return the item with this id or index; without either, the last item if it is of this kind."""
         if isinstance(item_id, str) and item_id in self._by_id:
             return self._by_id[item_id]
         if isinstance(index, int):
             item = self._by_index.get(index)
-            # Some servers give every item the same index; another id tells them apart.
+            # Some servers give every item the same index; then only the id tells them apart.
             apart = item is not None and bool(item_id) and bool(item.fields.get("id"))
             return item if item is not None and item.kind == kind and not apart else None
         return self.last if not item_id and self.last is not None and self.last.kind == kind else None
 
     def matching(self, final: Sequence[Mapping[str, Any]]) -> list[OutputItem | None]:
-        """Give for each item of the whole output the one that it was in the stream.
+        """Return for each item of the final output the one that was streamed.
 
-        By its id, and where a server changed that, by its order among those of its kind.
+        It has the same id, or, if the server changed that, the same position among items of its kind.
         """
-        found = [self._by_id.get(word(fields.get("id"))) for fields in final]
+        found = [self._by_id.get(str_or_empty(fields.get("id"))) for fields in final]
         left = [item for item in self._items if item not in found]
-        for place, fields in enumerate(final):
-            same = [item for item in left if item.kind == word(fields.get("type"))]
-            if found[place] is None and same:
-                found[place] = same[0]
+        for index, fields in enumerate(final):
+            same = [item for item in left if item.kind == str_or_empty(fields.get("type"))]
+            if found[index] is None and same:
+                found[index] = same[0]
                 left.remove(same[0])
         return found
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from seqoria_runtime.models import ChatMessage, UserMessage
-from seqoria_runtime.providers._requests.content import image_of
-from seqoria_runtime.providers._requests.ordered import Part, PlacedCall, ordered_parts
-from seqoria_runtime.providers._requests.replay import Response, entries
+from seqoria_runtime.providers._requests.content import content_or_text, image_of
+from seqoria_runtime.providers._requests.replay import Part, PastResponse, PlacedCall, entries, ordered_parts
 from seqoria_runtime.providers._requests.wire_names import CallIdRule, CallIds, wire_name
 
 from .answer import WIRE_FORMAT
@@ -18,35 +17,35 @@ _CALL_IDS = CallIdRule(at_most=64, plain=True)
 
 
 def wire_input(messages: Sequence[ChatMessage], *, stored: bool) -> tuple[str, list[Item]]:
-    """Give the instructions and the items: no part blank, each call answered, results in their order.
+    """Return the instructions and the items: nothing blank, each call answered, results in call order.
 
-    Unless responses are `stored` by the server, reasoning that it would have to look up is left out.
-    Raises `InvalidRequestError` for a content block that has no form here.
+    Unless the server keeps responses (`stored`), reasoning that it would have to look up is left out.
+    Raises `InvalidRequestError` for a content block that Responses does not take.
     """
     ids = CallIds(_CALL_IDS)
     instructions: list[str] = []
     items: list[Item] = []
     for entry in entries(messages):
-        if isinstance(entry, Response):
+        if isinstance(entry, PastResponse):
             items += _response(entry, ids, stored=stored)
         elif isinstance(entry, UserMessage):
-            content = _content(entry.content)
+            content = content_or_text(entry.content, _part)
             items += [{"type": "message", "role": "user", "content": content}] if content else []
         elif entry.content.strip():
             instructions.append(entry.content)
     return "\n".join(instructions), items
 
 
-def _response(response: Response, ids: CallIds, *, stored: bool) -> list[Item]:
+def _response(response: PastResponse, ids: CallIds, *, stored: bool) -> list[Item]:
     call_ids = [ids.unique(call.id) for call in response.calls]
     parts = list(ordered_parts(response, WIRE_FORMAT))
     kept = [part for part in parts if _is_kept(part, stored)]
-    # Reasoning belongs to what follows it, and is refused without that.
+    # The API refuses reasoning without the item that followed it,
     while kept and _is_reasoning(kept[-1]):
         kept.pop()
-    # And what followed it is refused without the reasoning, where it is known by its id.
-    whole = sum(map(_is_reasoning, kept)) == sum(map(_is_reasoning, parts))
-    items = [_item(part, call_ids, with_id=whole) for part in kept]
+    # and an item with its id without the reasoning that it followed.
+    complete = sum(map(_is_reasoning, kept)) == sum(map(_is_reasoning, parts))
+    items = [_item(part, call_ids, with_id=complete) for part in kept]
     return items + [
         {"type": "function_call_output", "call_id": call_id, "output": call.text}
         for call, call_id in zip(response.calls, call_ids, strict=True)
@@ -87,12 +86,6 @@ def _item(part: Part, call_ids: Sequence[str], *, with_id: bool) -> Item:
         "name": wire_name(part.call.request.name),
         "arguments": json.dumps(part.arguments, ensure_ascii=False),
     }
-
-
-def _content(content: str | Sequence[Mapping[str, Any]] | None) -> str | list[Item]:
-    if content is None or isinstance(content, str):
-        return content if content and content.strip() else ""
-    return [part for block in content if (part := _part(block)) is not None]
 
 
 def _part(block: Mapping[str, Any]) -> Item | None:

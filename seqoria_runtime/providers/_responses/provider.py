@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from seqoria_runtime.providers._answers.exchange import JSONExchange
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest
 from seqoria_runtime.providers._http.connection import HTTPClient
 from seqoria_runtime.providers._http.endpoint import Service
 from seqoria_runtime.providers._http.options import HTTPOptions
@@ -13,22 +13,22 @@ from seqoria_runtime.providers._protocol import ModelRequest
 from seqoria_runtime.providers._requests.options import RESPONSES_OPTIONS, OptionSet
 from seqoria_runtime.providers._requests.output import in_text
 
-from .request import responses_exchange
+from .request import encode_responses
 
 
 class AsyncOpenAIProvider(HTTPProvider):
     """Asks a model over Responses, at OpenAI or any other server; does no I/O before the first request.
 
-    `api_key` is looked for in `OPENAI_API_KEY` where it is not given. The other arguments are those
-    of `AsyncOpenAICompatibleProvider`; all further keywords are generation options, the defaults of
-    every request. Among them, `tools` are definitions of tools that run at the server and are
-    offered beside the request's own.
+    Without `api_key`, the key comes from `OPENAI_API_KEY`. The other settings are those of
+    `AsyncOpenAICompatibleProvider`. All further keywords are generation options, the defaults for
+    every request; among them, `tools` defines tools that run at the server, which are offered
+    together with the request's own.
 
     Raises `TypeError` for an unknown option, `ValueError` for a bad value, `InvalidRequestError`
-    without a model and `MissingCredentialsError` without a key that the server needs.
+    without a model, and `MissingCredentialsError` without a key that the server needs.
     """
 
-    def __init__(  # noqa: PLR0913  # every one is a setting with a default, and all but the first are keywords
+    def __init__(  # noqa: PLR0913  # settings with defaults, all but the first by keyword
         self,
         model_id: str | None = None,
         *,
@@ -44,22 +44,11 @@ class AsyncOpenAIProvider(HTTPProvider):
         service = Service(
             name="openai", base_url="https://api.openai.com/v1", api_key_vars=("OPENAI_API_KEY",)
         )
-        settings = HTTPSettings(
-            base_url=base_url,
-            api_key=api_key,
-            http_client=http_client,
-            timeout=timeout,
-            headers=headers,
-            retry=retry,
-            name=name,
-        )
-        takes = OptionSet(RESPONSES_OPTIONS, in_text)
-        super().__init__(model_id, service, settings, takes=takes, options=options)
+        settings = HTTPSettings(base_url, api_key, http_client, timeout, headers, retry, name)
+        known = OptionSet(RESPONSES_OPTIONS, in_text)
+        super().__init__(model_id, service, settings, known=known, options=options)
 
-    def _exchange(self, request: ModelRequest, *, stream: bool) -> JSONExchange:
-        return responses_exchange(
-            request,
-            model=self._model_of(request),
-            options=self._options_of(request),
-            stream=stream,
-        )
+    def _encode(
+        self, request: ModelRequest, *, model: str, options: Mapping[str, Any], stream: bool
+    ) -> EncodedRequest:
+        return encode_responses(request, model=model, options=options, stream=stream)

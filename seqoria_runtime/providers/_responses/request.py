@@ -1,38 +1,35 @@
-"""The codec of Responses: a `ModelRequest` in, the request's body and a reading of its answer out.
-
-Does no I/O and knows no server but by what it is told of it.
-"""
+"""Encodes a `ModelRequest` for Responses."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from seqoria_runtime.models.errors import InvalidRequestError
-from seqoria_runtime.providers._answers.exchange import JSONExchange, NewId, encoded, new_id
+from seqoria_runtime.providers._answers.answer import NewId, new_id
+from seqoria_runtime.providers._answers.encoded_request import EncodedRequest, write_body
 from seqoria_runtime.providers._protocol import ModelRequest, ToolDefinition
 from seqoria_runtime.providers._requests.schemas import fits_strict, wire_schema
-from seqoria_runtime.providers._requests.wire_names import WireNames, wire_name
+from seqoria_runtime.providers._requests.wire_names import WireNames, chosen_tool, wire_name
 
 from .answer import ResponsesAnswer
 from .messages import wire_input
 
 _ONLY_WITH_TOOLS = ("max_tool_calls", "parallel_tool_calls")
 _CHOICES = frozenset({"auto", "none", "required"})
-# They refuse it, whatever its value is.
+# The beginnings of names of models that refuse a temperature, whatever its value.
 _WITHOUT_TEMPERATURE = ("gpt-5",)
 
 
-def responses_exchange(
+def encode_responses(
     request: ModelRequest,
     *,
     model: str,
     options: Mapping[str, Any],
     stream: bool,
     ids: NewId = new_id,
-) -> JSONExchange:
+) -> EncodedRequest:
     """Encode a request for one model.
 
-    Raises `InvalidRequestError` for what Responses has no form for.
+    Raises `InvalidRequestError` for what Responses cannot express.
     """
     chosen = dict(options)
     instructions, items = wire_input(request.messages, stored=chosen.get("store") is not False)
@@ -46,11 +43,11 @@ def responses_exchange(
     if stream:
         body["stream"] = True
     names = WireNames(tool.name for tool in request.tools)
-    return JSONExchange(
+    return EncodedRequest(
         path="/responses",
-        body=encoded(body),
+        body=write_body(body),
         model=model,
-        answer=partial(ResponsesAnswer, model=model, names=names, new_id=ids),
+        answer=partial(ResponsesAnswer, model=model, real_name=names.real, new_id=ids),
         stream=stream,
     )
 
@@ -75,9 +72,7 @@ def _tools(request: ModelRequest, *, at_server: Sequence[Mapping[str, Any]], str
 def _choice(choice: str, tools: Sequence[ToolDefinition]) -> str | dict[str, Any]:
     if choice in _CHOICES:
         return choice
-    if all(tool.name != choice for tool in tools):
-        raise InvalidRequestError(f"tool_choice names {choice!r}, which is none of the request's tools")
-    return {"type": "function", "name": wire_name(choice)}
+    return {"type": "function", "name": wire_name(chosen_tool(tools, choice).name)}
 
 
 def _definition(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:
@@ -86,7 +81,7 @@ def _definition(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:
         "type": "function",
         "name": wire_name(tool.name),
         "parameters": parameters,
-        # Left out, the server would decide, and change a schema that it finds strict enough.
+        # Without this field the server decides, and changes a schema that it finds strict enough.
         "strict": strict and fits_strict(parameters),
     }
     return definition | ({"description": tool.description} if tool.description.strip() else {})

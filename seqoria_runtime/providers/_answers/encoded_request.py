@@ -1,45 +1,44 @@
-"""One question of a format whose answers are a stream of JSON events or one JSON object."""
+"""One request as a wire format writes it: the bytes to send, and how to decode the answers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-from uuid import uuid4
+from typing import Any
 
 from seqoria_runtime.models.errors import InvalidRequestError
 from seqoria_runtime.providers._json import dump
 
-from .decoding import EventStreamDecoder, Framing, WholeDecoder
+from .answer import Answer
+from .decoding import Decoder, Framing, StreamDecoder, WholeDecoder
 from .lines import LineFraming
-from .sse import SSEDecoder
-from .wire import Answer, Decoder
-
-NewId: TypeAlias = Callable[[], str]
-
-
-def new_id() -> str:
-    return uuid4().hex
+from .sse import SSEFraming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JSONExchange:
-    """An `Exchange` as the driver wants it; nothing of use follows the end mark of its answers."""
+class EncodedRequest:
+    """A request that can be sent any number of times.
+
+    `path` is below the provider's base URL. With `trailer`, something of use, such as the usage,
+    may follow the end mark of a streamed answer.
+    """
 
     path: str
     body: bytes
     model: str
     answer: Callable[[], Answer]
-    framing: Callable[[], Framing] = SSEDecoder
+    framing: Callable[[], Framing] = SSEFraming
+    trailer: bool = False
     stream: bool
 
     def decoder(self, content_type: str) -> Decoder:
+        """Return a new decoder for an answer of this media type; every attempt takes its own."""
         is_json = content_type.partition(";")[0].strip().lower() == "application/json"
-        # A stream of lines may call itself JSON too, and one line is an answer in a piece as well.
+        # A stream of lines may call itself JSON too, and its decoder reads a single object as well.
         if is_json and not (self.stream and self.framing is LineFraming):
             return WholeDecoder(self.answer())
-        return EventStreamDecoder(self.answer(), self.framing(), trailer=False)
+        return StreamDecoder(self.answer(), self.framing(), trailer=self.trailer)
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
+def write_body(body: Mapping[str, Any]) -> bytes:
     """Write a request's body. Raises `InvalidRequestError` for what JSON cannot hold."""
     try:
         return dump(body)

@@ -1,15 +1,14 @@
-"""Recognises an event that is an earlier one again, byte for byte, in all but its text.
+"""Reads the text of an event that differs from an earlier one in nothing else, without parsing it.
 
-Most deltas of most servers are that. Parsed, such an event would give the same object with another
-text, so its text alone is read, at half the cost of a delta.
+Most deltas of most servers are such events, and this halves the cost of a delta.
 """
 
 _NEVER = b"\x00"
 _MAX_MISSES = 16
 
 
-class Between:
-    """Reads the text between bytes that stay the same; `used` once it did so."""
+class Template:
+    """Reads the text between bytes that stay the same; `used` is true once it has read one."""
 
     __slots__ = ("_end", "_prefix", "_shortest", "_start", "_suffix", "used")
 
@@ -22,7 +21,7 @@ class Between:
         self.used = False
 
     def match(self, data: bytes) -> str | None:
-        """Give the text in these bytes; `None` where they have to be parsed."""
+        """Return the text in these bytes; `None` if they have to be parsed."""
         if not data.startswith(self._prefix) or not data.endswith(self._suffix) or len(data) < self._shortest:
             return None
         written = data[self._start : self._end]
@@ -37,11 +36,11 @@ class Between:
         return text if text.isprintable() else None
 
 
-class RepeatedText:
-    """The bytes around the text of the last plain event; `key` is the JSON key that the text has.
+class DeltaTemplates:
+    """The bytes around the text of the last plain event; `key` is the JSON key of that text.
 
-    `in_event` matches the data of one event, `in_read` a read that is one framed event and nothing
-    else. `around` are the bytes that a framing puts around the data.
+    `in_event` matches the data of one event, `in_read` a read that is exactly one framed event.
+    `around` are the bytes that the framing puts around the data.
     """
 
     __slots__ = ("_around", "_marks", "_misses", "in_event", "in_read")
@@ -50,13 +49,13 @@ class RepeatedText:
         self._marks = (f'"{key}":"'.encode(), f'"{key}": "'.encode())
         self._around = around
         self._misses = 0
-        self.in_event = self.in_read = Between(_NEVER, b"")
+        self.in_event = self.in_read = Template(_NEVER, b"")
 
     def learn(self, data: bytes, text: str) -> None:
-        """Take note of an event that held this text and nothing else that matters.
+        """Learn from an event that held this text and nothing else that matters.
 
         A server that changes something else in each event (a counter, a random field) is given up
-        on after a few.
+        on after a few events.
         """
         if self._misses > _MAX_MISSES or sum(data.count(mark) for mark in self._marks) != 1:
             return
@@ -68,4 +67,4 @@ class RepeatedText:
         self._misses = 1 if self.in_event.used or self.in_read.used else self._misses + 1
         prefix, suffix = before + mark, rest[len(written) :]
         lead, tail = self._around
-        self.in_event, self.in_read = Between(prefix, suffix), Between(lead + prefix, suffix + tail)
+        self.in_event, self.in_read = Template(prefix, suffix), Template(lead + prefix, suffix + tail)

@@ -1,4 +1,4 @@
-"""The short way for events that differ in nothing but their text."""
+"""The fast path for events that differ only in their text."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.providers._answers.repeats import RepeatedText
+from seqoria_runtime.providers._answers.delta_templates import DeltaTemplates
 from tests.support.chat_wire import delta, exchange
 
 TEXTS = st.text(st.sampled_from('ab "\\\n\t\x7f\x85\u2028é漢😀{}:,'), max_size=4)
@@ -23,7 +23,7 @@ def write(fields: dict[str, Any], *, ascii_only: bool, spaced: bool) -> bytes:
 
 
 @given(st.lists(EVENTS, max_size=30), st.booleans(), st.booleans())
-def test_the_short_way_gives_the_same_answer_as_the_long_one(
+def test_the_fast_path_reads_the_same_answer_as_the_parser(
     events: list[dict[str, Any]], ascii_only: bool, spaced: bool
 ) -> None:
     written = [write(fields, ascii_only=ascii_only, spaced=spaced) for fields in events]
@@ -40,7 +40,7 @@ def test_the_short_way_gives_the_same_answer_as_the_long_one(
 
 @pytest.mark.parametrize("spaced", [False, True])
 def test_an_event_that_repeats_all_but_its_text_is_recognised(spaced: bool) -> None:
-    repeated = RepeatedText("content")
+    repeated = DeltaTemplates("content")
     first = write({"content": "a"}, ascii_only=False, spaced=spaced)
     assert repeated.in_event.match(first) is None
     repeated.learn(first, "a")
@@ -50,13 +50,13 @@ def test_an_event_that_repeats_all_but_its_text_is_recognised(spaced: bool) -> N
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "a\u2028"])
 def test_a_text_that_is_written_otherwise_is_parsed(text: str) -> None:
-    repeated = RepeatedText("content")
+    repeated = DeltaTemplates("content")
     repeated.learn(write({"content": "a"}, ascii_only=False, spaced=False), "a")
     assert repeated.in_event.match(write({"content": text}, ascii_only=False, spaced=False)) is None
 
 
 def test_a_read_that_is_one_framed_event_is_recognised_as_well() -> None:
-    repeated = RepeatedText("content", (b"data: ", b"\n\n"))
+    repeated = DeltaTemplates("content", (b"data: ", b"\n\n"))
     repeated.learn(b'{"content":"a"}', "a")
     assert repeated.in_read.match(b'data: {"content":"b c"}\n\n') == "b c"
     for other in (
@@ -72,7 +72,7 @@ def test_a_read_that_is_one_framed_event_is_recognised_as_well() -> None:
 
 
 @given(st.lists(TEXTS.filter(bool), min_size=2, max_size=20), st.data())
-def test_reads_that_are_whole_events_and_reads_that_are_not_give_the_same(
+def test_reads_that_are_complete_events_and_reads_that_are_not_give_the_same_answer(
     texts: list[str], data: st.DataObject
 ) -> None:
     framed = [
@@ -97,21 +97,21 @@ def test_a_read_that_goes_on_with_an_event_is_none_of_its_own(before: bytes) -> 
 
 
 def test_an_event_with_two_texts_is_not_learnt() -> None:
-    repeated = RepeatedText("content")
+    repeated = DeltaTemplates("content")
     event = b'{"message":{"content":"a"},"delta":{"content":"a"}}'
     repeated.learn(event, "a")
     assert repeated.in_event.match(event) is None
 
 
-def test_a_shorter_event_between_the_same_bytes_is_no_repetition() -> None:
-    repeated = RepeatedText("content")
+def test_a_shorter_event_between_the_same_bytes_is_parsed() -> None:
+    repeated = DeltaTemplates("content")
     repeated.learn(b'{"content":"a"}', "a")
     assert repeated.in_event.match(b'{"content":""}') is None
     assert repeated.in_event.match(b'{"content":"}') is None
 
 
 def test_a_server_that_always_changes_something_is_given_up_on() -> None:
-    repeated = RepeatedText("content")
+    repeated = DeltaTemplates("content")
     for number in range(100):
         repeated.learn(b'{"n":%d,"content":"a"}' % number, "a")
     assert repeated.in_event.match(b'{"n":99,"content":"a"}') is None
@@ -119,7 +119,7 @@ def test_a_server_that_always_changes_something_is_given_up_on() -> None:
 
 
 def test_a_server_that_changes_something_now_and_then_is_not_given_up_on() -> None:
-    repeated = RepeatedText("content", (b"data: ", b"\n\n"))
+    repeated = DeltaTemplates("content", (b"data: ", b"\n\n"))
     for number in range(100):
         repeated.learn(b'{"n":%d,"content":"a"}' % number, "a")
         assert repeated.in_read.match(b'data: {"n":%d,"content":"b"}\n\n' % number) == "b"
