@@ -1,1 +1,1 @@
-"""Compares the runtime with bare floors and with its peers; `python -m benchmarks --help`."""
+"""Compare the runtime with bare floors and with its peers; `python -m benchmarks --help`."""

@@ -1,4 +1,4 @@
-"""One interleaved run of all contestants, its results as JSON, and the report with plots.
+"""Measure all contestants in one interleaved run; write the results as JSON and a report with plots.
 
 python -m benchmarks [--quick] [--publish] [--only batch,turns] [--contestants runtime,workers]
 python -m benchmarks --report benchmarks/results/FILE.json [--publish]
@@ -43,9 +43,9 @@ def machine() -> str:
 
 
 def chosen(words: str) -> list[Contestant]:
-    """Those whose family, kind or environment is among the words; all where there are none."""
+    """Return the contestants with a family, kind or environment among the words; all if there are none."""
     wanted = set(words.split(",")) if words else set()
-    return [who for who in CONTESTANTS if not wanted or wanted & {who.family, who.kind, who.environment}]
+    return [each for each in CONTESTANTS if not wanted or wanted & {each.family, each.kind, each.environment}]
 
 
 def measure(size: Size, contestants: Sequence[Contestant], only: str, facts: dict[str, Any]) -> Results:
@@ -59,24 +59,24 @@ def measure(size: Size, contestants: Sequence[Contestant], only: str, facts: dic
                 results.setdefault(cell.key, {}).update(run_cell(cell, asked.workers))
         if "imports".startswith(wanted):
             results["imports"] = weigh(contestants, size.imports)
-        facts |= told(asked)
+        facts |= reported(asked)
     return results
 
 
-def told(asked: Field) -> dict[str, Any]:
-    """What the contestants said of themselves, one line for each environment."""
+def reported(asked: Field) -> dict[str, Any]:
+    """Return the versions and the way to run batches that the contestants report."""
     versions: dict[str, list[str]] = {}
     batches: dict[str, str] = {}
-    for who, worker in asked.workers.items():
+    for contestant, worker in asked.workers.items():
         if worker.hello:
-            name = who.family if who.kind == "peer" else "seqoria_runtime and floors"
+            name = contestant.family if contestant.kind == "peer" else "seqoria_runtime and floors"
             versions.setdefault(name, [f"{key} {value}" for key, value in worker.hello["versions"].items()])
-            batches.setdefault(who.family, worker.hello["how_batches_run"])
+            batches.setdefault(contestant.family, worker.hello["how_batches_run"])
     return {"versions": versions, "how_batches_run": batches}
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    began = time.monotonic()
+    started = time.monotonic()
     facts: dict[str, Any] = {
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "machine": machine(),
@@ -89,12 +89,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         size = replace(size, repetitions=options.repetitions, few=options.repetitions)
     results = measure(size, chosen(options.contestants), options.only, facts)
     facts["load_after"] = os.getloadavg()[0]
-    facts["minutes"] = (time.monotonic() - began) / 60
+    facts["minutes"] = (time.monotonic() - started) / 60
     return {"facts": facts, "results": results}
 
 
 def draw(results: Results, folder: Path) -> dict[str, Path]:
-    """The plots, by the key of their family."""
+    """Draw the plots; return their paths by the key of their family."""
     drawn = [family for family in FAMILIES if family.plot and measured(results, family)]
     return {family.key: plot(results, family, folder) for family in drawn}
 
@@ -102,13 +102,13 @@ def draw(results: Results, folder: Path) -> dict[str, Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller run of about four minutes")
-    parser.add_argument("--repetitions", type=int, help="how often each is measured, instead of 5 or 3 times")
-    parser.add_argument("--only", default="", help="cells whose names begin so, with commas between")
+    parser.add_argument("--repetitions", type=int, help="how often to measure each, instead of 5 or 3 times")
+    parser.add_argument("--only", default="", help="prefixes of cell names, separated by commas")
     parser.add_argument(
-        "--contestants", default="", help="families, kinds or environments, with commas between"
+        "--contestants", default="", help="families, kinds or environments, separated by commas"
     )
     parser.add_argument("--publish", action="store_true", help="put the report into docs/performance.md")
-    parser.add_argument("--report", type=Path, help="write the report of an earlier run anew")
+    parser.add_argument("--report", type=Path, help="write the report of an earlier run again")
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
     if options.report:

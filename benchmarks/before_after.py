@@ -55,7 +55,7 @@ def git(*arguments: str) -> str:
 
 
 def measure(tree: Path, scenario: str, backend: str, quick: bool) -> Figures:
-    """Run a scenario on the package of a tree, in a process of its own."""
+    """Run a scenario on the package of a tree, in a new process."""
     command = [sys.executable, "-m", "benchmarks.scenarios", scenario, backend, *(["quick"] if quick else [])]
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     try:

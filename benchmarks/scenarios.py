@@ -159,7 +159,7 @@ async def capped_suspending(quick: bool) -> Figures:
 
 
 async def nested_costs(sizes: Sequence[int], cap: int | None) -> dict[int, float]:
-    """Run n calls at once, each of which makes one call of its own."""
+    """Run n calls at once, each of which makes one nested call."""
 
     async def outer(a: int, b: int) -> int:
         """Add two numbers by another tool."""
@@ -296,12 +296,12 @@ async def chain(quick: bool) -> Figures:
 
 async def cancelling(quick: bool) -> Figures:
     """Cancel a batch: all of its calls wait in their tools, or all but 16 for a slot."""
-    begun = 0
+    started_calls = 0
 
     async def hold(a: int, b: int) -> int:
         """Wait until cancelled."""
-        nonlocal begun
-        begun += 1
+        nonlocal started_calls
+        started_calls += 1
         await anyio.sleep_forever()
         return a + b
 
@@ -311,11 +311,11 @@ async def cancelling(quick: bool) -> Figures:
         spent = []
         async with client_of(hold, limit=limit) as client:
             for _ in range(5):
-                begun = 0
+                started_calls = 0
                 gc.collect()
                 async with anyio.create_task_group() as group:
                     group.start_soon(client.run_tool_calls, requests("hold", n))
-                    while begun < limit:
+                    while started_calls < limit:
                         await checkpoint()
                     started = time.process_time()
                     group.cancel_scope.cancel()

@@ -1,10 +1,10 @@
-"""CPU time per streamed delta through `stream_chat`, beside httpx and an SDK reading the same local server.
+"""Compare the CPU time of a delta through `stream_chat` with httpx and an SDK on the same local server.
 
-A server in a process of its own sends Chat Completions chunks over loopback, each as an HTTP chunk
-of its own. Every reader reads the same stream, in turn, in one process, after one reading to warm up;
-the ratio is to httpx's own iteration over lines. Other work on the machine adds to every figure and
-takes nothing from it, so the best of the repetitions counts; the medians tell how noisy it was. The
-`openai` package is measured where it is installed, on asyncio.
+A server in another process sends Chat Completions chunks over loopback, each in its own HTTP chunk.
+The readers take turns at the same stream in one process, after one reading to warm up; the ratio is
+to httpx's iteration over lines. Other work on the machine adds to every figure and
+takes nothing from it, so the best of the repetitions counts; the medians say how noisy it was. The
+`openai` package is measured on asyncio, if it is installed.
 
     python benchmarks/streamed_deltas.py [--backend asyncio|uvloop|trio] [--deltas 20000]
         [--repetitions 7] [--json FILE]
@@ -90,7 +90,7 @@ def server(deltas: int) -> Generator[str]:
 
 
 async def compare(url: str, deltas: int, repetitions: int, with_sdk: bool) -> dict[str, list[float]]:
-    """Microseconds of CPU per delta by reader, one for each of the interleaved repetitions."""
+    """Return the microseconds of CPU per delta by reader, one for each repetition."""
     samples: dict[str, list[float]] = {}
     async with (
         httpx.AsyncClient() as http,
@@ -174,8 +174,8 @@ def main() -> None:
         figures = [(each[name], each[name] / each["httpx lines"]) for each in (best, middle)]
         print(f"{name:<18}" + "".join(f" {cost:>8.2f} {ratio:>6.2f}" for cost, ratio in figures))
     if options.json:
-        told = {"backend": options.backend, "best": best, "median": middle}
-        options.json.write_text(json.dumps(told, indent=2))
+        report = {"backend": options.backend, "best": best, "median": middle}
+        options.json.write_text(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":

@@ -101,6 +101,14 @@ def test_a_command_that_the_readme_does_not_have_is_an_error_that_names_it() -> 
     assert "<!-- command: nothing -->" in missing.stderr
 
 
+def test_the_map_of_the_tests_names_what_is_there() -> None:
+    rows = re.findall(r"^\|.+\|$", (ROOT / "tests" / "README.md").read_text(), re.MULTILINE)
+    paths = [path for row in rows for path in re.findall(r"`([a-z_/.]+)`", row) if not path.startswith(".ci")]
+    homes = (ROOT, ROOT / "tests", ROOT / "seqoria_runtime")
+    missing = [path for path in paths if not any((home / path).exists() for home in homes)]
+    assert [path for path in missing if not (ROOT / "seqoria_runtime" / f"{path}.py").exists()] == []
+
+
 def test_the_changelog_begins_with_this_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

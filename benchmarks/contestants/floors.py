@@ -1,4 +1,4 @@
-"""What a batch costs with nothing around it, in three forms.
+"""Run a batch with nothing around it, in three forms.
 
 `tasks` is a bare task group of the event loop: no validation, no cap and no timeout. `workers` are
 at most 16 anyio workers that pull calls from a queue, validate them, open `move_on_after`, call and
@@ -91,7 +91,7 @@ def limited(slots: anyio.CapacityLimiter) -> Batch:
 
 
 async def run_dag(functions: dict[str, Callable[..., Awaitable[int]]], dag: Dag) -> int:
-    """Workers with a count of what each node still waits for; the longest chains have no precedence."""
+    """Run a DAG with workers and a count of open dependencies for each node, in no order of urgency."""
     missing = {name: len(node.depends_on) for name, node in dag.nodes.items()}
     dependents: dict[str, list[str]] = {name: [] for name in dag.nodes}
     for name, node in dag.nodes.items():

@@ -1,4 +1,4 @@
-"""httpx's own iteration over the lines of a stream: what streamed deltas are held against."""
+"""Read a stream with httpx alone: the floor of streamed deltas."""
 
 import httpx
 
@@ -9,7 +9,7 @@ DISTRIBUTIONS = ("httpx",)
 
 
 class LinesAdapter(Adapter):
-    """`variant` is `lines`, or `bytes` for the raw pieces as httpx gives them."""
+    """`variant` is `lines`, or `bytes` for the raw pieces as httpx yields them."""
 
     async def stream(self, url: str) -> Run:
         http = await self.stack.enter_async_context(httpx.AsyncClient())

@@ -1,4 +1,4 @@
-"""seqoria_runtime, by its public API and with no setting that an application would not make."""
+"""Run seqoria_runtime through its public API, with the settings of any application."""
 
 from collections.abc import AsyncGenerator
 

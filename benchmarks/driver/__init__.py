@@ -1,1 +1,1 @@
-"""What asks the contestants in turn, and tells what came out: environments, processes, plan and report."""
+"""Ask the contestants in turn, and report: environments, processes, plan, tables and plots."""

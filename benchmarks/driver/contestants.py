@@ -1,4 +1,4 @@
-"""Who is compared: the pinned peers, the floors and the runtime, each with its module and event loop."""
+"""The contestants: pinned peers, floors and the runtime, each with its module and event loop."""
 
 import tomllib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The environment of each peer: made once with what is pinned, kept, and made anew when the pins change."""
+"""Create an environment for each peer with pinned versions, and again when the pins change."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ FOLDER = ROOT / "benchmarks" / ".environments"
 
 
 class CannotInstallError(Exception):
-    """An environment could not be made; the text is the last line that pip said."""
+    """Creating an environment failed; the text is the last line of pip's errors."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Environment:
 
 
 def environment(name: str) -> Environment:
-    """Raises `CannotInstallError` where the packages do not install on this Python."""
+    """Return the environment. Raise `CannotInstallError` if the packages do not install on this Python."""
     if name == OWN:
         return Environment(sys.executable, "import seqoria_runtime")
     requirements, imports = ENVIRONMENTS[name]

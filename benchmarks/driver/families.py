@@ -1,4 +1,4 @@
-"""The tables of the report: which cells stand side by side, in what unit, and against whom. Pure."""
+"""The tables of the report: their columns, units and references. Pure."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Family:
-    """`floor` is whom the runtime is held against in a table of ratios; `plot` the axis of a picture."""
+    """`floor` is the reference of the runtime in a table of ratios, `plot` the axis of a plot."""
 
     key: str
     title: str
@@ -57,8 +57,8 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "makespan",
         "Makespan of tool DAGs over the lower bound",
-        "Wall time over max(critical path, work / 16). `wide` has more ready calls than slots; who does not "
-        "know the durations in advance cannot reach its bound.",
+        "Wall time over max(critical path, work / 16). `wide` has more ready calls than slots; without "
+        "knowing the durations in advance, nothing can reach its bound.",
         tuple(Column(dag, f"makespan/{dag}", "to_bound") for dag in DAGS),
         ratio=False,
         plot="wall time / lower bound",
@@ -100,9 +100,9 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "memory",
         "Memory, KiB",
-        "A turn whose model is asked a second time, after one round: by the resident memory of the process "
-        "with 1,000 of them, and traced by tracemalloc. A call of a batch of which 16 run (all, for those "
-        "without a cap), and the same batch's peak with all results, traced.",
+        "A turn that waits for its model's second response, after one round: as resident memory of the "
+        "process with 1,000 such turns, and as traced by tracemalloc. Then a queued call of a batch with 16 "
+        "running (all, without a cap), and that batch's peak with all results, traced.",
         (
             Column("waiting turn, resident", "waiting_memory", "resident"),
             Column("waiting turn, traced", "waiting_memory", "held"),
@@ -114,7 +114,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "deltas",
         "Streamed deltas over loopback, s per 100,000",
-        "Chat Completions chunks, each an HTTP chunk of its own, from a server in another process.",
+        "Chat Completions chunks, each in its own HTTP chunk, from a server in another process.",
         _both("", "deltas"),
         plot="s of CPU per 100,000 deltas",
         floor="httpx lines",
@@ -144,9 +144,9 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "fairness",
-        "A single call of 5 ms beside a batch of 1,000 of them",
-        "Its latency in ms, and how many calls of the batch began after it was asked for and ended before it "
-        "began. Those without a cap run all at once.",
+        "A single call of 5 ms next to a batch of 1,000 of them",
+        "Its latency in ms, and how many calls of the batch started after the request for it and ended "
+        "before it started. Without a cap, all run at once.",
         (Column("latency, ms", "fairness", "wall"), Column("overtaken by", "fairness", "overtaken")),
         ratio=False,
     ),

@@ -1,4 +1,4 @@
-"""The goals, and whether the results reach them. Pure.
+"""Check the results against the goals. Pure.
 
 Each is a bound on one figure of the runtime, or on its ratio to another contestant on the same
 event loop within the same repetition.
@@ -18,9 +18,9 @@ FLOOR = "workers"
 
 @dataclass(frozen=True)
 class Goal:
-    """`at_most` is a bound from above, or from below where `at_least` is set.
+    """`bound` is an upper bound, or a lower one if `at_least` is set.
 
-    Against `reference`, a family's name (a peer's where it has no event loop), the bound is on the ratio.
+    With a `reference`, the name of a family or of a peer, the bound is on the ratio to it.
     """
 
     work: str
@@ -77,7 +77,7 @@ GOALS: tuple[Goal, ...] = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """`value` is `None` where the run did not measure it."""
+    """`value` is `None` if the run did not measure it."""
 
     goal: Goal
     loop: str
@@ -91,7 +91,7 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """By how much: of the goal, in per cent."""
+        """Say by how many per cent of the goal it was missed."""
         if self.value is None:
             return "not measured"
         if self.reached:

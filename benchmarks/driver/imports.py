@@ -1,4 +1,4 @@
-"""What importing a contestant costs: CPU seconds in a fresh process, and the size of its environment."""
+"""Measure what importing costs: CPU seconds in a fresh process, and the size of the environment."""
 
 import json
 import subprocess
@@ -34,10 +34,10 @@ def _ask(python: str, code: str) -> Any:
 
 
 def weigh(contestants: Sequence[Contestant], repetitions: int) -> dict[str, dict[str, Any]]:
-    """By environment, interleaved. The runtime is weighed without extras, and its sources are added.
+    """Measure each environment in turn; the runtime without extras, with its sources added.
 
-    They are compiled first, as an installer has done with everyone else's. Its window loads what it
-    shows when it is first asked for, so the bare import stands beside that.
+    Compile the sources first, as an installer does for the others. The public module loads its
+    names at first use, so the bare import is measured too.
     """
     places = _places(contestants)
     if PLAIN in places:
@@ -65,8 +65,8 @@ def _compile_sources(python: str) -> None:
 
 def _places(contestants: Sequence[Contestant]) -> dict[str, Environment]:
     places: dict[str, Environment] = {}
-    for who in contestants:
-        name = PLAIN if who.environment == OWN else who.environment
+    for contestant in contestants:
+        name = PLAIN if contestant.environment == OWN else contestant.environment
         try:
             places[name] = places.get(name) or environment(name)
         except CannotInstallError:

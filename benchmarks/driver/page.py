@@ -1,6 +1,6 @@
-"""The published copy of a report: between two marks in docs/performance.md, with its plots beside it.
+"""Publish a report: between two marks in docs/performance.md, with its plots next to it.
 
-What stands before and after the marks is written by hand and left alone.
+The text before and after the marks is written by hand and stays.
 """
 
 import shutil
@@ -15,7 +15,7 @@ END = "<!-- end: written by the benchmarks -->"
 
 
 def publish(found: dict[str, Any], plots: Mapping[str, Path], docs: Path) -> None:
-    """`plots` are pictures by the key of their family; the page's folder gets copies, and no others stay."""
+    """Write the report into the page, and replace the plots next to it by these."""
     folder = docs / "performance"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -28,7 +28,7 @@ def publish(found: dict[str, Any], plots: Mapping[str, Path], docs: Path) -> Non
 
 
 def between_marks(page: str, text: str) -> str:
-    """The page with what stood between the marks replaced."""
+    """Return the page with the text between the marks replaced."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

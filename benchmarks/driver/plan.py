@@ -1,4 +1,4 @@
-"""What is asked, of whom and how often: the full run and the quick one."""
+"""The plan of a run: workloads, contestants and repetitions, in full and quick."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,35 +10,35 @@ ORDERED = ("workers", "seqoria-agent", "langgraph")
 LINEAR = ("seqoria-agent",)
 
 
-def everyone(who: Contestant) -> bool:
-    return who.kind != "reader"
+def everyone(contestant: Contestant) -> bool:
+    return contestant.kind != "reader"
 
 
-def with_an_order(who: Contestant) -> bool:
-    return who.kind in {"runtime", "peer"} or who.family == "workers"
+def with_an_order(contestant: Contestant) -> bool:
+    return contestant.kind in {"runtime", "peer"} or contestant.family == "workers"
 
 
-def quick_ones(who: Contestant) -> bool:
-    return who.kind in {"runtime", "floor"} or who.family in LINEAR
+def quick_ones(contestant: Contestant) -> bool:
+    return contestant.kind in {"runtime", "floor"} or contestant.family in LINEAR
 
 
-def slow_ones(who: Contestant) -> bool:
-    return everyone(who) and not quick_ones(who)
+def slow_ones(contestant: Contestant) -> bool:
+    return everyone(contestant) and not quick_ones(contestant)
 
 
-def streamers(who: Contestant) -> bool:
-    return who.kind != "floor"
+def streamers(contestant: Contestant) -> bool:
+    return contestant.kind != "floor"
 
 
-def loops(who: Contestant) -> bool:
-    return who.family == "workers"
+def loops(contestant: Contestant) -> bool:
+    return contestant.family == "workers"
 
 
 @dataclass(frozen=True)
 class Cell:
     """One workload with its parameters; `key` names it in the results.
 
-    Where it is `fresh` the contestants begin it in new processes, since a used one has memory to spare.
+    A `fresh` cell starts in new processes: a used one has memory to spare.
     """
 
     key: str
@@ -105,7 +105,7 @@ QUICK = Size(
 
 
 def cells(size: Size, url: str) -> Iterator[Cell]:
-    """All cells but the imports, which need no worker; `url` is the server of streamed deltas."""
+    """Return all cells except the imports, which need no worker; `url` is the server of streamed deltas."""
     yield from _batches(size)
     yield from _dags(size)
     yield from _turns(size)

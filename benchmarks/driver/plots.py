@@ -1,4 +1,4 @@
-"""A bar chart as SVG for each family that has one; needs matplotlib."""
+"""Draw bar charts as SVG; needs matplotlib."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ PEER = "#2c6fad"
 
 
 def plot(results: Results, family: Family, folder: Path) -> Path:
-    """Bars on a logarithmic scale where the figures span more than a decade."""
+    """Draw the bars of a family, on a logarithmic scale if they span more than a decade."""
     import matplotlib as mpl
 
     mpl.use("svg")

@@ -1,4 +1,4 @@
-"""The process of one contestant: started when it is first asked, and anew after it died."""
+"""Run a contestant in a process, started at the first question and again after it died."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ Answer: TypeAlias = dict[str, Any]
 
 
 class Worker:
-    """What it prints goes to a log of its own; `hello` is what it told of itself."""
+    """Its output goes to a log. `hello` is its report about itself."""
 
     def __init__(self, contestant: Contestant, environment: Environment, logs: Path) -> None:
         self._contestant = contestant
@@ -26,7 +26,7 @@ class Worker:
         self.hello: Answer = {}
 
     def ask(self, workload: str, parameters: dict[str, Any], patience: float) -> Answer:
-        """The answer within `patience` seconds; a process that gives none is ended."""
+        """Return the answer. End the process if there is none within `patience` seconds."""
         process = self._started(patience)
         if process is None:
             return {"failed": f"its process did not start: {self._last_words()}"}
@@ -39,7 +39,7 @@ class Worker:
         return self._read(process, patience) or self._ended(f"no answer within {patience:g} s")
 
     def close(self) -> None:
-        """End the process by ending its input; by force where that takes it more than ten seconds."""
+        """End the process by closing its input, and kill it after ten seconds."""
         if self._process is None:
             return
         assert self._process.stdin is not None
@@ -50,8 +50,15 @@ class Worker:
 
     def _started(self, patience: float) -> subprocess.Popen[bytes] | None:
         if self._process is None:
-            who = self._contestant
-            command = [self._environment.python, "-m", "benchmarks.worker", who.module, who.variant, who.loop]
+            contestant = self._contestant
+            command = [
+                self._environment.python,
+                "-m",
+                "benchmarks.worker",
+                contestant.module,
+                contestant.variant,
+                contestant.loop,
+            ]
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
                     command,
@@ -70,7 +77,7 @@ class Worker:
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
-            # A whole line is written at once, so what can be read begins one.
+            # The worker writes whole lines: once there is input, readline does not block for long.
             line = process.stdout.readline() if selector.select(patience) else b""
         answer: Answer | None = json.loads(line) if line.strip() else None
         return answer
@@ -88,7 +95,7 @@ class Worker:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         for pipe in (process.stdin, process.stdout):
-            # What could not be written to the dead is of no interest.
+            # A request that a dead process never read is lost anyway.
             with contextlib.suppress(BrokenPipeError):
                 assert pipe is not None
                 pipe.close()
@@ -96,4 +103,4 @@ class Worker:
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1][:200] if lines else "it said nothing"
+        return lines[-1][:200] if lines else "no output"

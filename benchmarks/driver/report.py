@@ -1,4 +1,4 @@
-"""The report of one run in Markdown. Pure: results and what is known of the machine in, text out."""
+"""Write the report of a run in Markdown. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from .tables import price_table, section, table
 
 
 def report(results: Results, facts: Mapping[str, Any], plots: Mapping[str, str]) -> str:
-    """`plots` maps a family's key to the path of its picture."""
+    """Return the report; `plots` has the paths of plots by the key of their family."""
     parts = [
         "## The run",
         _facts(facts),

@@ -1,4 +1,4 @@
-"""What a run finds: by cell, then by contestant, its samples in order, or why it has none."""
+"""The results of a run: by cell, then by contestant, the samples in order or the reason for none."""
 
 from typing import Any, TypeAlias
 

@@ -1,4 +1,4 @@
-"""The interleaved run: every repetition of a cell asks all contestants in turn before the next begins."""
+"""Run a cell: each repetition asks all contestants before the next repetition starts."""
 
 import contextlib
 import sys
@@ -14,24 +14,21 @@ from .process import Worker
 
 
 class Field:
-    """The workers of the contestants that could be installed, and why the others could not."""
+    """The workers of the installed contestants, and why the others are missing."""
 
     def __init__(self, contestants: Sequence[Contestant], logs: Path) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self.workers: dict[Contestant, Worker] = {}
         self.missing: dict[str, str] = {}
-        for who in contestants:
+        for contestant in contestants:
             try:
-                self.workers[who] = Worker(who, environment(who.environment), logs)
+                self.workers[contestant] = Worker(contestant, environment(contestant.environment), logs)
             except CannotInstallError as reason:
-                self.missing[who.name] = str(reason)
+                self.missing[contestant.name] = str(reason)
 
     def close(self) -> None:
         for worker in self.workers.values():
             worker.close()
-
-    def told(self) -> dict[str, dict[str, Any]]:
-        return {who.name: worker.hello for who, worker in self.workers.items()}
 
 
 @contextlib.contextmanager
@@ -44,22 +41,22 @@ def field(contestants: Sequence[Contestant], logs: Path) -> Generator[Field]:
 
 
 def run_cell(cell: Cell, workers: dict[Contestant, Worker]) -> dict[str, dict[str, Any]]:
-    asked = [who for who in workers if cell.asked(who)]
-    found: dict[str, dict[str, Any]] = {who.name: {"samples": []} for who in asked}
-    began = time.monotonic()
-    for who in asked if cell.fresh else ():
-        workers[who].close()
+    asked = [contestant for contestant in workers if cell.asked(contestant)]
+    found: dict[str, dict[str, Any]] = {contestant.name: {"samples": []} for contestant in asked}
+    started = time.monotonic()
+    for contestant in asked if cell.fresh else ():
+        workers[contestant].close()
     for repetition in range(cell.repetitions):
-        # Whoever is asked first meets the machine as the last one left it: each has its turn at that.
+        # The first contestant meets the machine as the last cell left it, so another is first each time.
         start = repetition * 7 % max(len(asked), 1)
-        for who in asked[start:] + asked[:start]:
-            record = found[who.name]
+        for contestant in asked[start:] + asked[:start]:
+            record = found[contestant.name]
             if "cannot" in record or "failed" in record:
                 continue
-            answer = workers[who].ask(cell.workload, cell.parameters, cell.patience)
+            answer = workers[contestant].ask(cell.workload, cell.parameters, cell.patience)
             if "sample" in answer:
                 record["samples"].append(answer["sample"])
             else:
                 record.update(answer)
-    print(f"{cell.key:<24} {time.monotonic() - began:6.1f} s", file=sys.stderr, flush=True)
+    print(f"{cell.key:<24} {time.monotonic() - started:6.1f} s", file=sys.stderr, flush=True)
     return found

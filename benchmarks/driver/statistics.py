@@ -1,4 +1,4 @@
-"""Medians, ratios, spreads and exponents of samples. Pure."""
+"""Compute medians, ratios, spreads and exponents of samples. Pure."""
 
 import math
 import statistics
@@ -10,18 +10,18 @@ def median(values: Sequence[float]) -> float:
 
 
 def spread(values: Sequence[float]) -> float:
-    """Half the range over the median: 0.1 where the samples lie within 10 % of their middle."""
+    """Return half the range over the median: 0.1 if the samples lie within 10 % of their middle."""
     middle = statistics.median(values)
     return (max(values) - min(values)) / 2 / middle if middle else 0.0
 
 
 def ratios(values: Sequence[float], reference: Sequence[float]) -> list[float]:
-    """Each value over the reference of the same repetition, for those that both have."""
+    """Return each value over the reference of the same repetition, where both exist."""
     return [value / base for value, base in zip(values, reference, strict=False) if base]
 
 
 def exponent(sizes_and_costs: Mapping[int, float]) -> float:
-    """The slope of log(whole cost) over log(size), from the cost of one piece by size; 1.0 is linear."""
+    """Return the slope of log(whole cost) over log(size), from costs of one piece; 1.0 is linear."""
     sizes = sorted(sizes_and_costs)
     logs = [math.log(size) for size in sizes]
     totals = [math.log(size * sizes_and_costs[size]) for size in sizes]
@@ -29,7 +29,7 @@ def exponent(sizes_and_costs: Mapping[int, float]) -> float:
 
 
 def rounded(value: float) -> str:
-    """Three significant digits, with a thousands separator."""
+    """Return the value with three significant digits and a thousands separator."""
     if not math.isfinite(value):
         return "-"
     if value == 0:

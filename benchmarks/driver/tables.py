@@ -1,4 +1,4 @@
-"""Results as Markdown tables. Pure: it knows what was found, not how."""
+"""Write results as Markdown tables. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ ORDER = (
 
 
 def samples(results: Results, column: Column, who: str) -> list[float]:
-    """One metric's samples, in the order of the repetitions; empty where there are none."""
+    """Return the samples of one metric in the order of the repetitions; empty if there are none."""
     record = results.get(column.cell, {}).get(who, {})
     if column.metric == "per_second":
         return [1e3 / sample["wall"] for sample in record.get("samples", ()) if "wall" in sample]
@@ -26,7 +26,7 @@ def samples(results: Results, column: Column, who: str) -> list[float]:
 
 
 def measured(results: Results, family: Family) -> list[str]:
-    """Who has a figure in this family, in the order of the table of contestants."""
+    """Return the contestants with a figure in this family, in the order of `CONTESTANTS`."""
     found = {
         who
         for column in family.columns
@@ -63,7 +63,7 @@ def figures_table(results: Results, family: Family) -> str:
 
 
 def reference_of(who: str, floor: str) -> str | None:
-    """The runtime is held against a floor on its own event loop, a peer against the runtime on asyncio."""
+    """Return the floor on the same event loop for the runtime, and the runtime on asyncio for a peer."""
     family, _, loop = who.partition(", ")
     if family == RUNTIME:
         return f"{floor}, {loop}"
@@ -87,7 +87,7 @@ def ratios_table(results: Results, family: Family) -> str:
 
 
 def reasons(results: Results, family: Family) -> list[str]:
-    """Why contestants have no figure; one line for each reason."""
+    """Return why contestants have no figure, one line for each reason."""
     found: dict[str, list[str]] = {}
     for column in family.columns:
         for who, record in results.get(column.cell, {}).items():
@@ -112,7 +112,7 @@ def growth_exponents(results: Results) -> dict[str, float]:
 
 
 def section(results: Results, family: Family, plot: str | None) -> str:
-    """A family's part of the report; empty where nothing of it was measured."""
+    """Return a family's part of the report; empty if nothing of it was measured."""
     if not measured(results, family):
         return ""
     parts = [f"### {family.title}", family.text]

@@ -1,4 +1,4 @@
-"""One adapter for each peer, as its own documentation would have an application use it.
+"""Adapters of the peers; each uses its package as the documentation says.
 
-They run in environments of their own. No adapter reaches for what its package keeps to itself.
+Each runs in a separate environment. No adapter uses private names of its package.
 """

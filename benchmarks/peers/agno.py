@@ -1,4 +1,4 @@
-"""agno: `Agent.arun` with a session of its own for each turn; its telemetry, which would call out, is off."""
+"""agno: `Agent.arun` with a session for each turn; telemetry, which uses the network, is off."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""openai-agents: `Runner.run` with a cap on function tools; its tracing, which would call out, is off."""
+"""openai-agents: `Runner.run` with a cap on function tools; tracing, which uses the network, is off."""
 
 from collections.abc import Mapping
 from typing import Any

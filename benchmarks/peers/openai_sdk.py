@@ -1,4 +1,4 @@
-"""The openai SDK alone: what several peers read streams with."""
+"""The openai SDK alone; several peers read streams with it."""
 
 from openai import AsyncOpenAI
 

@@ -1,4 +1,4 @@
-"""What runs inside the process of one contestant: its event loop, the tools, the script and the workloads.
+"""The process of one contestant: event loop, tools, script and workloads.
 
-It is imported in every peer's environment, so it needs anyio and the standard library only.
+Every peer's environment imports it, so it needs only anyio and the standard library.
 """

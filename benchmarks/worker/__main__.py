@@ -1,4 +1,4 @@
-"""The process of one contestant: it does what it is asked over its standard input, until that ends.
+"""Answer requests on standard input until it ends, as one contestant.
 
     python -m benchmarks.worker MODULE VARIANT asyncio|uvloop|trio
 

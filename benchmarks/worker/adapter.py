@@ -1,7 +1,7 @@
-"""What a contestant is to the harness: the form its adapter gives it.
+"""The base of the adapters, through which the harness uses a contestant.
 
-A method prepares a piece of work and gives back what runs it once. What an adapter does not
-override its contestant cannot do; `cannot` tells why, in the words of the report.
+A method prepares a piece of work and returns a function that runs it once. A contestant cannot do
+what its adapter does not override; `cannot` says why, in the words of the report.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class CannotDo(Exception):
 
 
 class Adapter:
-    """Opened once in the worker's task, and closed by it."""
+    """Open it once, and close it in the same task."""
 
     cannot: Mapping[str, str] = {}
     how_batches_run: str = ""
@@ -47,34 +47,34 @@ class Adapter:
         return CannotDo(self.cannot.get(what, f"its adapter has no {what}"))
 
     async def batch(self, tool: str, count: int, cap: int | None = CAP) -> Run:
-        """`count` calls of a tool, at most `cap` at once (or no limit of them); gives the number of results.
+        """Prepare `count` calls of a tool, at most `cap` at once if set; a run returns the number of results.
 
-        A contestant without a cap of its own runs them all at once where `cap` is the default.
+        A contestant without a cap runs them all at once if `cap` is the default.
         """
         raise self.refuse("batch")
 
     async def capped_batch(self, tool: str, count: int) -> Run:
-        """The same with a cap that holds."""
+        """Prepare the same with a cap that holds."""
         if "cap" in self.cannot:
             raise self.refuse("cap")
         return await self.batch(tool, count)
 
     async def known_dag(self, dag: Dag) -> Run:
-        """A DAG's thousand tools are registered once, not once for each repetition."""
+        """Return the run of a DAG, prepared once: registering a thousand tools is not measured."""
         if dag.name not in self._dags:
             self._dags[dag.name] = await self.dag(dag)
         return self._dags[dag.name]
 
     async def dag(self, dag: Dag) -> Run:
-        """All calls of a DAG, in its order and at most `CAP` at once; gives the number of results."""
+        """Prepare the calls of a DAG, at most `CAP` at once; a run returns the number of results."""
         raise self.refuse("dag")
 
     async def turn(self, script: Script) -> Run:
-        """A turn of a new conversation; gives the number of calls and answers that it came to."""
+        """Prepare a turn of a new conversation; a run returns the number of its calls and answers."""
         raise self.refuse("turn")
 
     async def known_stream(self, url: str) -> Run:
-        """Connected and warmed up when it is first asked for."""
+        """Return the run of a stream, connected and warmed up at the first request."""
         if url not in self._streams:
             run = await self.stream(url)
             await run()
@@ -82,5 +82,5 @@ class Adapter:
         return self._streams[url]
 
     async def stream(self, url: str) -> Run:
-        """One streamed answer of the Chat Completions server at `url`; gives the number of deltas."""
+        """Prepare a stream from the Chat Completions server at `url`; a run returns the number of deltas."""
         raise self.refuse("stream")

@@ -1,4 +1,4 @@
-"""A contestant that runs tool calls only inside a turn: a batch is a turn of one round, and its text."""
+"""Run a batch as a turn of one round and a text, for contestants that run tool calls only in a turn."""
 
 from .adapter import CAP, Adapter
 from .loop import Run

@@ -1,4 +1,4 @@
-"""The DAGs of calls whose makespan is compared, and the lower bound of each.
+"""The DAGs of calls, and a lower bound for the makespan of each.
 
 A node's call takes its seconds and waits for the nodes that it depends on.
 """
@@ -21,7 +21,7 @@ class Dag:
     nodes: dict[str, Node]
 
     def lower_bound(self, cap: int = CAP) -> float:
-        """Seconds below which no schedule can be: the longest path, or the work shared by the slots."""
+        """Return the seconds that any schedule takes: the longest path, or the work shared by the slots."""
         ends: dict[str, float] = {}
         for name, node in self.nodes.items():
             ends[name] = node.seconds + max((ends[other] for other in node.depends_on), default=0.0)
@@ -29,7 +29,7 @@ class Dag:
         return max(*ends.values(), work / cap)
 
     def layers(self) -> list[list[str]]:
-        """The names by depth, for those who run layer by layer."""
+        """Return the names by depth, to run layer by layer."""
         depths: dict[str, int] = {}
         for name, node in self.nodes.items():
             depths[name] = 1 + max((depths[other] for other in node.depends_on), default=-1)
@@ -72,7 +72,7 @@ def scattered() -> dict[str, Node]:
 
 
 def spine() -> dict[str, Node]:
-    """One long chain, and short calls beside each of its steps."""
+    """One long chain, and short calls next to each of its steps."""
     nodes: dict[str, Node] = {}
     for step in range(10):
         before = (f"spine{step - 1}",) if step else ()
@@ -105,7 +105,7 @@ TIMED = {make.__name__: make for make in (lanes, diamonds, scattered, spine, wid
 
 
 def dag_named(name: str) -> Dag:
-    """One of `TIMED`, or `no_ops:COUNT`."""
+    """Return one of `TIMED`, or `no_ops:COUNT`."""
     if name.startswith("no_ops:"):
         return Dag(name, no_ops(int(name.partition(":")[2])))
     return Dag(name, TIMED[name]())

@@ -1,6 +1,6 @@
-"""The native means of one event loop, so that the harness costs a contestant as little as can be.
+"""Use one event loop natively, so that the harness adds little to a contestant's cost.
 
-A `Job` is a piece of work in the background, which can be cancelled and waited for.
+A `Job` is work in the background; cancel it or wait for it.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ class Job(Protocol):
     def cancel(self) -> None: ...
 
     async def ended(self) -> None:
-        """Wait until the work is over, whether it was cancelled or not; its failure is raised."""
+        """Wait until the work has ended, cancelled or not. Raise its failure."""
 
 
 class Loop(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
     async def together(self, runs: Sequence[Callable[[], Awaitable[Any]]]) -> None:
-        """Run all at the same time, each in a task of its own."""
+        """Run all at the same time, each in a separate task."""
 
     def background(self, run: Run) -> AbstractAsyncContextManager[Job]: ...
 
@@ -42,7 +42,7 @@ class _AsyncioJob:
 
 
 class AsyncioLoop:
-    """asyncio, or uvloop under it."""
+    """asyncio with its own loop or uvloop."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

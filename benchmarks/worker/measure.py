@@ -1,4 +1,4 @@
-"""Clocks: CPU time of the whole process (user and system, all threads) beside wall time."""
+"""Measure CPU time of the whole process (user and system, all threads) and wall time."""
 
 import gc
 import time
@@ -12,7 +12,7 @@ Sample = dict[str, float]
 
 @dataclass
 class Watch:
-    """Started when it is made; `read` gives what has passed since, in seconds."""
+    """Starts when it is made; `read` returns the seconds since then."""
 
     cpu: float = field(default_factory=time.process_time)
     wall: float = field(default_factory=time.perf_counter)
@@ -22,10 +22,9 @@ class Watch:
 
 
 async def repeated(run: Run, *, expected: int, seconds: float) -> Sample:
-    """Mean seconds of one run, over as many as fill `seconds` of CPU; the first is not counted.
+    """Return the mean seconds of a run, over as many as fill `seconds` of CPU; the first does not count.
 
-    A slow contestant is warmed up and measured once each. Raises where a run's result is not what
-    was expected.
+    A slow contestant runs twice, once to warm up. Raise `AssertionError` on an unexpected result.
     """
     await checked(run, expected)
     gc.collect()
@@ -35,12 +34,12 @@ async def repeated(run: Run, *, expected: int, seconds: float) -> Sample:
         runs += 1
     spent = watch.read()
     if done != expected:
-        raise AssertionError(f"a run gave {done} results, not {expected}")
+        raise AssertionError(f"a run returned {done} results, not {expected}")
     return {clock: value / runs for clock, value in spent.items()}
 
 
 async def once(run: Run, expected: int) -> Sample:
-    """Seconds of one run, without a warm-up."""
+    """Return the seconds of one run, without a warm-up."""
     gc.collect()
     watch = Watch()
     await checked(run, expected)
@@ -50,7 +49,7 @@ async def once(run: Run, expected: int) -> Sample:
 async def checked(run: Run, expected: int) -> None:
     done = await run()
     if done != expected:
-        raise AssertionError(f"a run gave {done} results, not {expected}")
+        raise AssertionError(f"a run returned {done} results, not {expected}")
 
 
 def scaled(sample: Sample, factor: float) -> Sample:
@@ -58,5 +57,5 @@ def scaled(sample: Sample, factor: float) -> Sample:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM; Linux only."""
+    """Return the resident memory of this process; Linux only."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096

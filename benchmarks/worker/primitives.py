@@ -1,6 +1,6 @@
-"""Prices of what a runtime is made of, in microseconds of CPU, on the loop that runs this.
+"""Measure the primitives of a runtime, in microseconds of CPU, on the running event loop.
 
-Each is measured in a tight loop, and the loop itself is taken off.
+Each runs in a tight loop; the cost of the loop is subtracted.
 """
 
 import copy
@@ -138,7 +138,7 @@ async def cpu_of(price: Price, times: int) -> float:
 
 
 async def price_list(loop: Loop, seconds: float, times: int) -> dict[str, float]:
-    """Microseconds by primitive; each is repeated until it has taken `seconds`."""
+    """Return the microseconds by primitive; each is repeated until it has taken `seconds`."""
     result: dict[str, float] = {}
     for name, price in {"": empty_loop, **prices(loop)}.items():
         await price(times)

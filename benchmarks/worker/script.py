@@ -1,7 +1,7 @@
-"""What every contestant's model does: a number of rounds of calls, then a text.
+"""The script of every contestant's model: a number of rounds of calls, then a text.
 
-An adapter puts it into the form of its own model. The round is found by counting the results in the
-messages that the model is shown, so that one model serves many conversations.
+An adapter turns it into a model of its library. The number of results in the messages says which
+round it is, so one model serves many conversations.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Call:
 
 
 class Gate:
-    """Where models wait when they are asked a second time, after one round; it counts those that came."""
+    """Holds models at their second request, after one round, and counts them."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -48,11 +48,11 @@ class Script:
 
     @property
     def total(self) -> int:
-        """How many messages a whole turn's answers come to: calls of all rounds and the text."""
+        """Return the number of a turn's answers: the calls of all rounds and the text."""
         return sum(len(calls) for calls in self._rounds) + 1
 
     async def answer(self, results: int) -> list[Call]:
-        """The calls of the round after so many results of calls; none where the text is due."""
+        """Return the calls that follow so many results; none when the text is due."""
         turn = results // self._calls
         if self.gate is not None and turn == 1:
             self.gate.waiting += 1

@@ -1,7 +1,7 @@
-"""The tools that every contestant offers, and the record of how many of their calls began and run.
+"""The tools that every contestant offers, and a record of their started and running calls.
 
-All take two integers. `hold` waits until `release` is set. A `nap` that begins while a `single` is
-asked for and ends while that still waits has overtaken it.
+All take two integers. `hold` waits until `release` is set. A `nap` overtakes a
+`single` that waits from before its start until after its end.
 """
 
 from collections.abc import Awaitable, Callable
@@ -74,7 +74,7 @@ async def hold(a: int, b: int) -> int:
 
 
 def step(seconds: float) -> Function:
-    """A node of a DAG: a function that takes its time."""
+    """Return the function of a DAG's node, which takes `seconds`."""
 
     async def take_time(a: int, b: int) -> int:
         """Add two numbers after some time."""

@@ -1,6 +1,6 @@
-"""The workloads, each the same for every contestant: one call is one sample.
+"""The workloads, the same for every contestant; each call returns one sample.
 
-`cpu` and `wall` are in the unit that the plan names; other keys are figures of their own.
+`cpu` and `wall` are in the unit of the docstring; other keys are further figures.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ async def turns(adapter: Adapter, *, conversations: int, seconds: float) -> Samp
 
 
 async def added_latency(adapter: Adapter, *, conversations: int, delay: float, over: float) -> Sample:
-    """Milliseconds that a turn takes beside its model's time; conversations begin spread `over` seconds."""
+    """Milliseconds that a turn adds to its model's time; conversations start spread `over` seconds."""
     script = Script(adapter.loop)
     run = await adapter.turn(script)
     await checked(run, script.total)
@@ -89,8 +89,8 @@ async def added_latency(adapter: Adapter, *, conversations: int, delay: float, o
 async def waiting_memory(adapter: Adapter, *, conversations: int, traced: int) -> Sample:
     """KiB that a turn holds while its model is asked a second time, after one round.
 
-    By the resident memory of the process with `conversations` of them, and by what tracemalloc, which
-    is slow, counts with `traced` of them.
+    As resident memory of the process, with `conversations` turns, and as counted by tracemalloc,
+    which is slow, with `traced` turns.
     """
     script = Script(adapter.loop)
     run = await adapter.turn(script)
@@ -112,9 +112,7 @@ async def waiting_memory(adapter: Adapter, *, conversations: int, traced: int) -
             found = (memory() - before) / count / 1024
             tracemalloc.stop()
             job.cancel()
-            with contextlib.suppress(
-                Exception
-            ):  # How a contestant takes its cancellation is measured elsewhere.
+            with contextlib.suppress(Exception):  # `cancel` measures how a contestant takes its cancellation.
                 await job.ended()
         return found
 
@@ -164,7 +162,7 @@ async def deltas(adapter: Adapter, *, url: str, deltas: int) -> Sample:
 async def cancel(adapter: Adapter, *, calls: int, capped: bool) -> Sample:
     """Milliseconds from the cancellation of a batch until all its calls are gone.
 
-    `left` is how many of them were still running when the cancelled batch had returned.
+    `left` is how many were still running after the cancelled batch returned.
     """
     run = await (adapter.capped_batch("hold", calls) if capped else adapter.batch("hold", calls, None))
     record.reset()
@@ -196,7 +194,7 @@ async def throughput(adapter: Adapter, *, calls: int, seconds: float) -> Sample:
 
 
 async def fairness(adapter: Adapter, *, calls: int) -> Sample:
-    """Milliseconds of a single call beside a batch, and how many calls of the batch overtook it."""
+    """Milliseconds of a single call next to a batch, and how many calls of the batch overtook it."""
     many, one = await adapter.batch("nap", calls), await adapter.batch("single", 1)
     await checked(one, 1)
     record.reset()
@@ -219,7 +217,7 @@ async def growth(adapter: Adapter, *, calls: int) -> Sample:
 
 
 async def primitives(adapter: Adapter, *, seconds: float, times: int = 2_000) -> Sample:
-    """Microseconds of CPU of each primitive; a price list of its own."""
+    """Microseconds of CPU of each primitive."""
     return await price_list(adapter.loop, seconds, times)
 
 

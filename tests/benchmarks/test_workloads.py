@@ -80,7 +80,7 @@ async def test_too_few_results_fail_a_workload(anyio_backend_name: str) -> None:
 
             return run
 
-    with pytest.raises(AssertionError, match="gave 19 results, not 20"):
+    with pytest.raises(AssertionError, match="returned 19 results, not 20"):
         await run_workload(Forgetful(loop_of(anyio_backend_name), "-"), "batch", SMALL["batch"])
 
 
