@@ -137,7 +137,7 @@ class Scheduler:
         """Have the batch look how long its calls have waited for abandoned threads."""
         if self._news is not None:
             self._news.set()
-        elif self._group is not None and not self._watching and self._stop is None:
+        elif self._group is not None and not self._watching and self._batch.unsettled and self._stop is None:
             self._watching = True
             self._group.start_soon(self._watch)
 
