@@ -56,6 +56,20 @@ HOMES = {
 }
 
 
+# Within a room, from the ground up: a module imports from earlier entries and from its own only.
+INNER_ORDER: dict[str, list[list[str]]] = {
+    "mcp": [
+        ["_config"],
+        ["_login"],
+        ["_transport"],
+        ["_connection"],
+        ["_tools"],
+        ["_server_set", "_connect"],
+        [""],
+    ],
+}
+
+
 def is_under(module: str, name: str) -> bool:
     return module == name or module.startswith(name + ".")
 
@@ -112,6 +126,23 @@ def test_imports_go_down_only_and_edges_never_import_each_other(module: str) -> 
     for imported in own_imports(module):
         other_floor, other_room = room_of(imported)
         assert other_room == room or other_floor < floor, f"{module or 'the window'} imports {imported}"
+
+
+@pytest.mark.parametrize("room", INNER_ORDER)
+def test_imports_within_a_room_go_down_only(room: str) -> None:
+    places = {
+        f"{room}.{name}".removesuffix("."): (floor, name)
+        for floor, names in enumerate(INNER_ORDER[room])
+        for name in names
+    }
+
+    def place(module: str) -> tuple[int, str]:
+        return places[max((name for name in places if is_under(module, name)), key=len)]
+
+    for module in (module for module in SOURCES if is_under(module, room)):
+        for imported in (imported for imported in own_imports(module) if is_under(imported, room)):
+            same = place(imported) == place(module)
+            assert same or place(imported)[0] < place(module)[0], f"{module} imports {imported}"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

@@ -4,17 +4,17 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.mcp._transport.surrogates import Mender
+from seqoria_runtime.mcp._transport.surrogates import SurrogateFixer
 
 TEXT = st.text(st.characters() | st.sampled_from('\\"\nud8\ud83d\ude00\U0001f600'))
 
 
 def fed(data: bytes, cuts: list[int]) -> bytes:
-    """The data through a mender, cut at these places."""
-    mender = Mender()
+    """The data through a fixer, cut at these places."""
+    fixer = SurrogateFixer()
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    pieces = [mender.feed(data[start:end]) for start, end in pairwise(places)]
-    return b"".join([*pieces, mender.rest()])
+    pieces = [fixer.feed(data[start:end]) for start, end in pairwise(places)]
+    return b"".join([*pieces, fixer.finish()])
 
 
 @given(text=TEXT, cuts=st.lists(st.integers(0, 10_000), max_size=6))
@@ -34,6 +34,6 @@ def test_what_has_no_half_is_not_touched(data: bytes, cuts: list[int]) -> None:
 
 def test_nothing_is_held_back_at_the_end_of_an_event() -> None:
     event = rb'data: {"a": "\n\\\ud83d"}' + b"\n\n"
-    mender = Mender()
-    assert mender.feed(event) == rb'data: {"a": "\n\\\ufffd"}' + b"\n\n"
-    assert mender.rest() == b""
+    fixer = SurrogateFixer()
+    assert fixer.feed(event) == rb'data: {"a": "\n\\\ufffd"}' + b"\n\n"
+    assert fixer.finish() == b""

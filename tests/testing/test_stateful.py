@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, precondition, run_state_machine_as_test
 
 from seqoria_runtime._execution.places.slots import Slots
-from seqoria_runtime.mcp._hub import McpHub
+from seqoria_runtime.mcp._server_set import ServerSet
 from seqoria_runtime.testing import Backend, FixedSchedule, InvariantError, VirtualTimeDeadlock
 from seqoria_runtime.testing.mcp import ScriptedMCPServer
 from seqoria_runtime.testing.stateful import (
@@ -174,8 +174,8 @@ def lossy_release(slots: Slots, slot: Any, release: Any = Slots.release) -> None
         release(slots, slot)
 
 
-async def hasty_stop(hub: McpHub, entries: Any, cause: str, *, wait: bool) -> None:
-    hub._on_tools_changed()
+async def hasty_stop(servers: ServerSet, stopped: Any, cause: str, *, wait: bool) -> None:
+    servers._on_tools_changed()
 
 
 class SmallClient(ClientMachine):
@@ -200,7 +200,7 @@ class SmallClientOfAServer(SmallClient):
         ("_execution.places.slots.Slots.release", lossy_release, "slot"),
         ("client._history.record.paired", turns.paired_without_cancelled, "is unanswered"),
         ("_execution.batches.observing.Batch", batches.TalkativeBatch, "outcome"),
-        ("mcp._hub.McpHub._stop", hasty_stop, "session is still open"),
+        ("mcp._server_set.ServerSet._stop", hasty_stop, "session is still open"),
     ],
 )
 @each_backend

@@ -35,7 +35,7 @@ _MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class StdioCommand:
     """A program to run, which is talked to over its standard input and output."""
 
     argv: tuple[str, ...]
@@ -54,7 +54,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class HTTPEndpoint:
     """A URL to talk to over HTTP."""
 
     transport: Literal["sse", "http"]
@@ -80,7 +80,7 @@ class InProcess:
         return str(getattr(self.server, "name", None) or type(self.server).__name__)
 
 
-Target: TypeAlias = Command | Endpoint | InProcess
+Target: TypeAlias = StdioCommand | HTTPEndpoint | InProcess
 
 
 def detect_transport(url: str) -> Transport:
@@ -109,7 +109,7 @@ def named_transport(transport: Any) -> Transport | None:
     return found
 
 
-def target_of(url: str, transport: Any = "auto") -> Command | Endpoint:
+def target_of(url: str, transport: Any = "auto") -> StdioCommand | HTTPEndpoint:
     """What a URL stands for.
 
     Raises `ValueError` for a URL that cannot be used, or that says another transport than `transport`.
@@ -128,17 +128,17 @@ def target_of(url: str, transport: Any = "auto") -> Command | Endpoint:
     )
 
 
-def _command(line: str) -> Command:
+def _command(line: str) -> StdioCommand:
     try:
         argv = tuple(shlex.split(line))
     except ValueError as exc:
         raise ValueError(f"the command line of 'url' cannot be split into words: {exc}") from None
     if not argv:
         raise ValueError("'url' must name a command after stdio://")
-    return Command(argv)
+    return StdioCommand(argv)
 
 
-def _endpoint(url: str, transport: Literal["sse", "http"]) -> Endpoint:
+def _endpoint(url: str, transport: Literal["sse", "http"]) -> HTTPEndpoint:
     if _UNUSABLE.search(url):
         raise ValueError(
             "'url' must be a URL without spaces; a command line needs stdio:// in front or transport='stdio'"
@@ -154,4 +154,4 @@ def _endpoint(url: str, transport: Literal["sse", "http"]) -> Endpoint:
     path = parts.path
     if transport == "http" and path in {"", "/"}:
         path = _DEFAULT_PATH
-    return Endpoint(transport, urlunsplit((scheme, parts.netloc, path, parts.query, "")))
+    return HTTPEndpoint(transport, urlunsplit((scheme, parts.netloc, path, parts.query, "")))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from seqoria_runtime._base import checks as _checks
 from seqoria_runtime.models.errors import MissingExtraError
 
-from .endpoint import Command, InProcess, Target, named_transport, target_of
+from .endpoint import InProcess, StdioCommand, Target, named_transport, target_of
 from .oauth_config import OAuthConfig
 
 Headers: TypeAlias = Mapping[str, str]
@@ -150,7 +150,7 @@ def _target(config: MCPServerConfig) -> Target:
         raise TypeError(f"'command' must be a string, not {type(config.command).__name__}")
     if named_transport(config.transport) not in {None, "stdio"}:
         raise ValueError(f"'transport' is {config.transport!r}, but a 'command' is talked to over stdio")
-    return Command((config.command, *_words(config.args)))
+    return StdioCommand((config.command, *_words(config.args)))
 
 
 def _check_place(config: MCPServerConfig, target: Target) -> None:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 import httpx2
 from mcp.client.auth import OAuthClientProvider
 
-from seqoria_runtime.mcp._config.endpoint import Endpoint
+from seqoria_runtime.mcp._config.endpoint import HTTPEndpoint
 from seqoria_runtime.mcp._config.oauth_config import OAuthConfig, TokenStorage
 from seqoria_runtime.mcp._config.server_config import MCPServerConfig
 
@@ -22,7 +22,7 @@ _REFUSALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 def auth_for(config: MCPServerConfig, storage: TokenStorage) -> httpx2.Auth | None:
     """What signs the requests to a server, if anything; `storage` is used where it names no other."""
     wanted = config.oauth
-    if isinstance(wanted, OAuthConfig) and isinstance(config.target, Endpoint):
+    if isinstance(wanted, OAuthConfig) and isinstance(config.target, HTTPEndpoint):
         return Login(BrowserProvider(config.target.url, wanted, wanted.storage or storage))
     if isinstance(wanted, OAuthClientProvider):
         return Login(wanted)

@@ -1,7 +1,4 @@
-"""Owns the reading of messages as a server wrote them, so that an odd answer does not leave its call waiting.
-
-Pure: knows neither transports nor what the messages are about.
-"""
+"""Parses messages leniently, so that a malformed answer does not leave its call waiting."""
 
 import json
 from collections.abc import Iterator
@@ -11,20 +8,20 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, j
 
 
 def messages_in(data: bytes | str) -> list[JSONRPCMessage]:
-    """The messages in a line or an event, which may be a batch; none in what is something else.
+    """Return the messages in a line or an event, which may be a batch; none for anything else.
 
-    What strict JSON refuses, such as half of a surrogate pair, is replaced. An answer that breaks the
-    protocol becomes an error answer to the same request.
+    Lone surrogates are replaced. An answer that breaks the protocol becomes an error answer to the same
+    request.
     """
     message = strict_message(data)
     if message is not None:
         return [message]
     found = _parsed(data if isinstance(data, str) else data.decode(errors="replace"))
-    return list(_understood(found if isinstance(found, list) else [found]))
+    return list(_lenient(found if isinstance(found, list) else [found]))
 
 
 def strict_message(data: bytes | str) -> JSONRPCMessage | None:
-    """The one message that this is by the letter of the protocol; `None` if it is not."""
+    """Return the one message that `data` holds by the letter of the protocol; `None` for anything else."""
     try:
         return jsonrpc_message_adapter.validate_json(data, by_name=False)
     except ValueError:
@@ -41,7 +38,7 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _understood(found: list[Any]) -> Iterator[JSONRPCMessage]:
+def _lenient(found: list[Any]) -> Iterator[JSONRPCMessage]:
     for item in found:
         if not isinstance(item, dict) or item.get("jsonrpc") != "2.0":
             continue
