@@ -67,6 +67,7 @@ INNER_ORDER: dict[str, list[list[str]]] = {
         ["_server_set", "_connect"],
         [""],
     ],
+    "toolbox": [["_reading"], ["_hidden"], ["_compile", "_results"], ["_tool"], ["_toolbox"], [""]],
 }
 
 

@@ -56,7 +56,7 @@ def test_oauth_is_refused_where_it_does_not_work(url: str) -> None:
     ("options", "error", "complaint"),
     [
         ({}, ValueError, "needs exactly one of 'url', 'command' and 'server', not none"),
-        ({"url": "http://h", "command": "x"}, ValueError, "not by 'url' and 'command'"),
+        ({"url": "http://h", "command": "x"}, ValueError, "not 'url' and 'command'"),
         ({"url": 5}, TypeError, "'url' must be a string"),
         ({"url": "http://h", "name": 5}, TypeError, "'name' must be a string"),
         ({"url": "http://h", "timeout": 0}, ValueError, "'timeout'"),

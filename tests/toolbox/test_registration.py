@@ -234,7 +234,7 @@ def test_wrong_options_are_refused_by_name_and_nothing_is_registered(
 def test_a_second_tool_of_one_name_is_refused_and_the_first_stays() -> None:
     tools = LocalToolbox()
     tools.tool(add)
-    with pytest.raises(ValueError, match="has a tool 'add' already"):
+    with pytest.raises(ValueError, match="already has a tool 'add'"):
         tools.tool(name="add")(slow_add)
     assert [tool.blocking for tool in tools.tools] == [True]
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from seqoria_runtime._base.tools import Tool, ToolFailure
 from seqoria_runtime.toolbox import LocalToolbox
-from seqoria_runtime.toolbox._texts import failed
+from seqoria_runtime.toolbox._tool import failed
 
 
 def tool_of(function: Callable[..., Any], **options: Any) -> Tool:
