@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio import Event, Lock
 from mcp import ClientSession, MCPError
-from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, Tool
+from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, PaginatedResult, Tool
 from pydantic import ValidationError
 
 from seqoria_runtime.mcp._transport.failures import RequestFailed, describe
@@ -20,6 +20,7 @@ from .connection import SingleConnection
 from .results import ANNOTATIONS_KEY
 
 T = TypeVar("T")
+R = TypeVar("R", bound=PaginatedResult)
 
 DEPENDS_ON_META_KEY = "seqoria-runtime/depends_on"
 """The key in a remote tool's `_meta` that lists the tools whose calls must settle first."""
@@ -106,14 +107,8 @@ class ToolList:
 
 async def _read_tools(session: ClientSession, log: Log) -> tuple[RemoteToolDefinition, ...]:
     """Return all tools of a server, in its order; none if it does not offer tools."""
-
-    async def page(cursor: str | None) -> tuple[Iterable[Tool], str | None]:
-        params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
-        result = await session.list_tools(params=params)
-        return result.tools, result.next_cursor
-
     try:
-        tools = await all_pages(page)
+        tools = await all_pages(lambda page: session.list_tools(params=page), lambda found: found.tools)
     except MCPError as refusal:
         if (
             refusal.code == METHOD_NOT_FOUND
@@ -133,8 +128,10 @@ async def _read_tools(session: ClientSession, log: Log) -> tuple[RemoteToolDefin
     return tuple(definitions.values())
 
 
-async def all_pages(page: Callable[[str | None], Awaitable[tuple[Iterable[T], str | None]]]) -> list[T]:
-    """Return the items of all pages, in order. `page(cursor)` returns one page and the next cursor.
+async def all_pages(
+    ask: Callable[[PaginatedRequestParams | None], Awaitable[R]], items_of: Callable[[R], Iterable[T]]
+) -> list[T]:
+    """Return the items of all pages, in order; `ask` requests one page.
 
     Raises `RequestFailed` for a list without an end.
     """
@@ -142,8 +139,9 @@ async def all_pages(page: Callable[[str | None], Awaitable[tuple[Iterable[T], st
     seen: set[str] = set()
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        found, cursor = await page(cursor)
-        items.extend(found)
+        page = await ask(None if cursor is None else PaginatedRequestParams(cursor=cursor))
+        items.extend(items_of(page))
+        cursor = page.next_cursor
         if not cursor:
             return items
         if cursor in seen:

@@ -1,13 +1,11 @@
 """The public `MCPServer`: what an application can ask one server for besides its tools."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import TypeVar
 
 from mcp import ClientSession
 from mcp_types import (
     GetPromptResult,
-    PaginatedRequestParams,
     Prompt,
     ReadResourceResult,
     Resource,
@@ -44,23 +42,20 @@ class MCPServer:
 
     async def list_resources(self) -> list[Resource]:
         """Return all resources that the server lists. If cancelled, no further page is asked for."""
-
-        async def page(session: ClientSession, cursor: str | None) -> tuple[list[Resource], str | None]:
-            result = await session.list_resources(params=_page(cursor))
-            return result.resources, result.next_cursor
-
-        return await self._calls.request(lambda session: all_pages(partial(page, session)))
+        return await self._calls.request(
+            lambda session: all_pages(
+                lambda page: session.list_resources(params=page), lambda found: found.resources
+            )
+        )
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         """Return all resource templates that the server lists. If cancelled, no further page is asked for."""
-
-        async def page(
-            session: ClientSession, cursor: str | None
-        ) -> tuple[list[ResourceTemplate], str | None]:
-            result = await session.list_resource_templates(params=_page(cursor))
-            return result.resource_templates, result.next_cursor
-
-        return await self._calls.request(lambda session: all_pages(partial(page, session)))
+        return await self._calls.request(
+            lambda session: all_pages(
+                lambda page: session.list_resource_templates(params=page),
+                lambda found: found.resource_templates,
+            )
+        )
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Read a resource. If cancelled, the request is cancelled at the server."""
@@ -68,12 +63,11 @@ class MCPServer:
 
     async def list_prompts(self) -> list[Prompt]:
         """Return all prompts that the server lists. If cancelled, no further page is asked for."""
-
-        async def page(session: ClientSession, cursor: str | None) -> tuple[list[Prompt], str | None]:
-            result = await session.list_prompts(params=_page(cursor))
-            return result.prompts, result.next_cursor
-
-        return await self._calls.request(lambda session: all_pages(partial(page, session)))
+        return await self._calls.request(
+            lambda session: all_pages(
+                lambda page: session.list_prompts(params=page), lambda found: found.prompts
+            )
+        )
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
         """Return a prompt with these arguments. If cancelled, the request is cancelled at the server."""
@@ -87,7 +81,3 @@ class MCPServer:
         is awaited again after a failure of the connection. If cancelled, `ask` is cancelled.
         """
         return await self._calls.request(ask)
-
-
-def _page(cursor: str | None) -> PaginatedRequestParams | None:
-    return None if cursor is None else PaginatedRequestParams(cursor=cursor)

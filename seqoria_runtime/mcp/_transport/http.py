@@ -182,7 +182,7 @@ def _answer_in(response: httpx2.Response, request: httpx2.Request, asked: Reques
     message = strict_message(response.content)
     if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id == asked:
         return response
-    error = ErrorData(code=PARSE_ERROR, message="the body of the response is no answer to the request")
+    error = ErrorData(code=PARSE_ERROR, message="the body of the response is not an answer to the request")
     found = (one for one in messages_in(response.content) if isinstance(one, JSONRPCResponse | JSONRPCError))
     answer = next(found, JSONRPCError(jsonrpc="2.0", id=asked, error=error)).model_copy(update={"id": asked})
     headers = {name: text for name, text in response.headers.items() if name not in _OF_THE_BODY}
