@@ -2,11 +2,12 @@
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from seqoria_runtime._base import checks as _checks
 from seqoria_runtime._base.tools import ConcurrencyCap, ToolFailure
@@ -106,28 +107,35 @@ class LocalToolbox:
         if unknown:
             known = ", ".join(("name", *ToolOptions.__annotations__))
             raise TypeError(f"Tool {own!r}: add() has no option {unknown[0]!r}; it has {known}")
-        self._register(function, own, **options)
+        self._register(function, own, options)
         return function
 
-    def _register(self, function: Callable[..., Any], name: str, **options: Unpack[ToolOptions]) -> None:
+    def _register(self, function: Callable[..., Any], name: str, options: ToolOptions) -> None:
         self._check_name(name)
-        try:
-            checked = _check_options(name, **options)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"Tool {name!r}: {error}") from None
+        description, timeout = options.get("description"), options.get("timeout")
+        limit = options.get("max_concurrency")
+        with _naming(name):
+            if description is not None and not isinstance(description, str):
+                raise TypeError(f"'description' must be a string, not {description!r}")
+            server_populated = _checks.names("server_populated", options.get("server_populated", ()))
+            depends_on = _checks.names("depends_on", options.get("depends_on", ()))
+            if timeout is not None:
+                timeout = _checks.positive_seconds("timeout", timeout)
+            if limit is not None:
+                _checks.positive_int("max_concurrency", limit)
         signature = read(function, name)
-        compiled = compile_signature(signature, name, checked.server_populated)
+        compiled = compile_signature(signature, name, server_populated)
         self._tools[name] = FunctionTool(
             name=name,
-            description=signature.description if checked.description is None else checked.description,
+            description=signature.description if description is None else description,
             parameters=compiled.parameters,
             arguments=compiled.arguments,
             function=signature.function,
             blocking=signature.blocking,
             hidden=compiled.arguments.hidden,
-            depends_on=checked.depends_on,
-            timeout=checked.timeout,
-            cap=checked.cap,
+            depends_on=depends_on,
+            timeout=timeout,
+            cap=None if limit is None else ConcurrencyCap(f"tool {name!r}", limit),
             max_result_chars=self._max_result_chars,
         )
 
@@ -174,38 +182,13 @@ class LocalToolbox:
             raise ToolExecutionError(str(failure), kind=failure.kind) from failure
 
 
-class _CheckedOptions(NamedTuple):
-    """The checked options of one tool, with all defaults filled in."""
-
-    description: str | None
-    server_populated: frozenset[str]
-    depends_on: frozenset[str]
-    timeout: float | None
-    cap: ConcurrencyCap | None
-
-
-def _check_options(
-    name: str,
-    *,
-    description: str | None = None,
-    server_populated: Iterable[str] = (),
-    depends_on: Iterable[str] = (),
-    timeout: float | None = None,
-    max_concurrency: int | None = None,
-) -> _CheckedOptions:
-    if description is not None and not isinstance(description, str):
-        raise TypeError(f"'description' must be a string, not {description!r}")
-    cap = None
-    if max_concurrency is not None:
-        limit = _checks.positive_int("max_concurrency", max_concurrency)
-        cap = ConcurrencyCap(f"tool {name!r}", limit)
-    return _CheckedOptions(
-        description=description,
-        server_populated=_checks.names("server_populated", server_populated),
-        depends_on=_checks.names("depends_on", depends_on),
-        timeout=None if timeout is None else _checks.positive_seconds("timeout", timeout),
-        cap=cap,
-    )
+@contextmanager
+def _naming(tool: str) -> Generator[None]:
+    """Put the tool's name in front of an error about one of its options."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Tool {tool!r}: {error}") from None
 
 
 def _info(tool: FunctionTool) -> ToolInfo:

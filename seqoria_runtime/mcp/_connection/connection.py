@@ -19,10 +19,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from seqoria_runtime.mcp._config.server_config import MCPServerConfig
 from seqoria_runtime.mcp._login.paused_deadlines import timed
-from seqoria_runtime.mcp._transport.connection_end import ConnectionEnd
+from seqoria_runtime.mcp._transport.connection_end import ConnectionEnd, Log
 from seqoria_runtime.mcp._transport.failures import RequestFailed, connect_failure, first_cause
 from seqoria_runtime.mcp._transport.headers import headers_for
-from seqoria_runtime.mcp._transport.transports import Log, open_transport
+from seqoria_runtime.mcp._transport.transports import open_transport
 
 from .negotiation import negotiate
 from .wire import Wire

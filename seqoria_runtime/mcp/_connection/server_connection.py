@@ -18,8 +18,8 @@ from seqoria_runtime.mcp._config.oauth_config import TokenStorage
 from seqoria_runtime.mcp._config.server_config import MCPServerConfig
 from seqoria_runtime.mcp._config.status import ServerState, ServerStatus
 from seqoria_runtime.mcp._login.login import auth_for
+from seqoria_runtime.mcp._transport.connection_end import Log
 from seqoria_runtime.mcp._transport.failures import RequestFailed
-from seqoria_runtime.mcp._transport.transports import Log
 
 from .breaker import Breaker
 from .connection import ConnectionEvents, SingleConnection

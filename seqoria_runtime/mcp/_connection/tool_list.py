@@ -13,8 +13,8 @@ from mcp import ClientSession, MCPError
 from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, PaginatedResult, Tool
 from pydantic import ValidationError
 
+from seqoria_runtime.mcp._transport.connection_end import Log
 from seqoria_runtime.mcp._transport.failures import RequestFailed, describe
-from seqoria_runtime.mcp._transport.transports import Log
 
 from .connection import SingleConnection
 from .results import ANNOTATIONS_KEY

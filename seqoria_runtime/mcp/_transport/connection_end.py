@@ -2,13 +2,17 @@
 of the message being sent.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from mcp_types import RequestId
 
 from .failures import RequestFailed
+
+Log: TypeAlias = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 
 class ConnectionEnd:

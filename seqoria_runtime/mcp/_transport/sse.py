@@ -4,7 +4,6 @@ Unlike in the SDK's, a POST that fails fails its own request only, and events ma
 """
 
 import json
-import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ from mcp_types import JSONRPCRequest
 from seqoria_runtime._base.redaction import bounded, redact
 from seqoria_runtime._base.retry_after import parse_retry_after
 
-from .connection_end import ConnectionEnd, call_headers
+from .connection_end import ConnectionEnd, Log, call_headers
 from .failures import RequestFailed, describe, http_failure
 from .http import bounded_body, cause_of, transport_failure, unwind
 from .messages import messages_in
@@ -40,7 +39,7 @@ async def sse_transport(
     *,
     options: dict[str, Any],
     end: ConnectionEnd,
-    log: logging.Logger | logging.LoggerAdapter[logging.Logger],
+    log: Log,
 ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[SessionMessage | Exception], "_Poster"], None]:
     """Open the event stream and wait for the address in it; leaving closes both, also when cancelled.
 
@@ -65,7 +64,7 @@ class _EventReader:
         url: str,
         client: httpx2.AsyncClient,
         end: ConnectionEnd,
-        log: logging.Logger | logging.LoggerAdapter[logging.Logger],
+        log: Log,
     ) -> None:
         self._url = url
         self._client = client

@@ -18,13 +18,12 @@ from mcp.shared.message import SessionMessage
 
 from seqoria_runtime._base.redaction import bounded, redact
 
-from .connection_end import ConnectionEnd
+from .connection_end import ConnectionEnd, Log
 from .failures import RequestFailed, describe
 from .messages import messages_in
 from .pipes import Child
 from .processes import end_process_tree, wait_until
 
-Log: TypeAlias = logging.Logger | logging.LoggerAdapter[logging.Logger]
 Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 Outbox: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 Streams: TypeAlias = tuple[

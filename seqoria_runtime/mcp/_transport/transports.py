@@ -1,6 +1,5 @@
 """Opens the transport that a configuration asks for, as a pair of message streams."""
 
-import logging
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,12 +15,11 @@ from mcp.shared.memory import create_client_server_memory_streams
 from seqoria_runtime.mcp._config.endpoint import HTTPEndpoint, InProcess, StdioCommand
 from seqoria_runtime.mcp._config.server_config import MCPServerConfig
 
-from .connection_end import ConnectionEnd
+from .connection_end import ConnectionEnd, Log
 from .http import HTTPClient, http_options
 from .sse import sse_transport
 from .stdio import stdio_transport
 
-Log: TypeAlias = logging.Logger | logging.LoggerAdapter[logging.Logger]
 Streams: TypeAlias = tuple[Any, Any]
 
 _MAX_EVENT = 64 * 1024 * 1024
