@@ -24,16 +24,16 @@ class Servers:
     def __init__(self, settings: CheckedSettings, on_tools_changed: "Callable[[], None]") -> None:
         self._settings = settings
         self._on_tools_changed = on_tools_changed
-        self._server_set: ServerSet | None = None
+        self._hub: ServerSet | None = None
 
     @property
     def configs(self) -> "tuple[MCPServerConfig, ...]":
-        return self._settings.mcp_servers if self._server_set is None else self._server_set.configs
+        return self._settings.mcp_servers if self._hub is None else self._hub.configs
 
     @property
     def tools(self) -> "Sequence[Sequence[Tool]]":
         """The tools of each server, as they are known now."""
-        return () if self._server_set is None else self._server_set.tools()
+        return () if self._hub is None else self._hub.tools()
 
     async def open(self, root: Root) -> None:
         """Connect all servers; raises `MCPConnectionError` if a required one cannot be."""
@@ -41,8 +41,8 @@ class Servers:
             await self._loaded().start(root.start_soon)
 
     async def close(self) -> None:
-        if self._server_set is not None:
-            await self._server_set.close()
+        if self._hub is not None:
+            await self._hub.close()
 
     async def add(self, servers: Any, *, connect: bool, root: Root | None) -> int:
         """Add servers; give how many were new."""
@@ -51,10 +51,10 @@ class Servers:
         configs = configs_of(servers, option="servers")
         if not configs:
             return 0
-        server_set = self._loaded()
-        if root is not None and not server_set.started:
-            await server_set.start(root.start_soon)
-        return await server_set.add(configs, connect=connect)
+        hub = self._loaded()
+        if root is not None and not hub.started:
+            await hub.start(root.start_soon)
+        return await hub.add(configs, connect=connect)
 
     async def remove(self, servers: Any, *, disconnect: bool) -> int:
         """Take servers out, told by name, URL or configuration; give how many."""
@@ -72,8 +72,8 @@ class Servers:
 
     async def refresh(self, *, may_ask: bool = True) -> None:
         """Read all lists again; without `may_ask`, nobody is asked to log in for it."""
-        if self._server_set is not None:
-            await self._server_set.refresh(may_ask=may_ask)
+        if self._hub is not None:
+            await self._hub.refresh(may_ask=may_ask)
 
     def status(self) -> "tuple[ServerStatus, ...]":
         return self._loaded().status() if self.configs else ()
@@ -85,7 +85,7 @@ class Servers:
         return self._loaded().server(server)
 
     def _loaded(self) -> "ServerSet":
-        if self._server_set is None:
+        if self._hub is None:
             from seqoria_runtime.mcp._connection.server_connection import ServerOptions
             from seqoria_runtime.mcp._server_set import ServerSet
 
@@ -95,7 +95,7 @@ class Servers:
                 breaker_threshold=settings.breaker_threshold,
                 breaker_reset_after=settings.breaker_reset_after,
             )
-            self._server_set = ServerSet(
+            self._hub = ServerSet(
                 settings.mcp_servers, options, on_tools_changed=self._on_tools_changed, logger=settings.logger
             )
-        return self._server_set
+        return self._hub

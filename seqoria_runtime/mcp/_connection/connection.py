@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 import anyio
+import httpx2
 from anyio import CancelScope, Event, get_cancelled_exc_class
 from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import SubscriptionLost, listen
@@ -45,12 +46,17 @@ class ConnectionEvents:
 class SingleConnection:
     """One connection, which lives while `run` runs.
 
-    `opened` is set when it is open or has a `failure`, `unusable` when it takes no more requests, `ended`
-    when everything is closed.
+    `opened` is set when it is open or has a `failure`, `unusable` when it takes no more requests.
     """
 
     def __init__(
-        self, config: MCPServerConfig, events: ConnectionEvents, *, protocol: str, auth: Any, log: Log
+        self,
+        config: MCPServerConfig,
+        events: ConnectionEvents,
+        *,
+        protocol: str,
+        auth: httpx2.Auth | None,
+        log: Log,
     ) -> None:
         self._config = config
         self._events = events
@@ -68,7 +74,6 @@ class SingleConnection:
         self._session: ClientSession | None = None
         self.opened = Event()
         self.unusable = Event()
-        self.ended = Event()
         self.failure: RequestFailed | None = None
         self.died_in_handshake = False
         """Whether the transport ended by itself before the handshake was complete."""
@@ -110,7 +115,6 @@ class SingleConnection:
             self._session = None
             # A cancelled `run` never opened: whoever waits for `opened` must not wait for ever.
             self._fail(RequestFailed(self._end.cause or "could not be connected", ran=False))
-            self.ended.set()
 
     def close(self, cause: str) -> None:
         """End the connection; requests in flight fail at once, with this cause if it is the first one."""

@@ -1,10 +1,30 @@
-"""Parses messages leniently, so that a malformed answer does not leave its call waiting."""
+"""Reads messages leniently, so that a malformed answer does not leave its call waiting."""
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+
+from seqoria_runtime._base.redaction import bounded, redact
+
+from .connection_end import Log
+
+Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
+
+_MAX_SHOWN = 300
+
+
+async def deliver(data: bytes | str, inbox: Inbox, log: Log, action: str) -> None:
+    """Send the messages in a line or an event to the session; log anything else, after `action`."""
+    messages = messages_in(data)
+    if not messages:
+        text = data if isinstance(data, str) else data.decode(errors="replace")
+        log.debug("%s that is not a message: %s", action, bounded(redact(text), _MAX_SHOWN))
+    for message in messages:
+        await inbox.send(SessionMessage(message))
 
 
 def messages_in(data: bytes | str) -> list[JSONRPCMessage]:

@@ -8,28 +8,24 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 from urllib.parse import urljoin, urlsplit
 
 import anyio
 import httpx2
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from seqoria_runtime._base.redaction import bounded, redact
 from seqoria_runtime._base.retry_after import parse_retry_after
 
 from .connection_end import ConnectionEnd, Log, call_headers
 from .failures import RequestFailed, describe, http_failure
 from .http import bounded_body, cause_of, transport_failure, unwind
-from .messages import messages_in
-
-Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
+from .messages import Inbox, deliver
 
 _BUFFERED = 16
 _MAX_EVENT = 64 * 1024 * 1024
-_MAX_SHOWN = 300
 _MAX_REDIRECTS = 5
 
 
@@ -124,13 +120,7 @@ class _EventReader:
                 return False
             self.settled.set()
         elif event.event == "message" and event.data:
-            messages = messages_in(event.data)
-            if not messages:
-                self._log.debug(
-                    "sent an event that is not a message: %s", bounded(redact(event.data), _MAX_SHOWN)
-                )
-            for message in messages:
-                await inbox.send(SessionMessage(message))
+            await deliver(event.data, inbox, self._log, "sent an event")
         return True
 
 

@@ -16,15 +16,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from seqoria_runtime._base.redaction import bounded, redact
+from seqoria_runtime._base.redaction import redact
 
 from .connection_end import ConnectionEnd, Log
 from .failures import RequestFailed, describe
-from .messages import messages_in
+from .messages import Inbox, deliver
 from .pipes import Child
 from .processes import end_process_tree, wait_until
 
-Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 Outbox: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 Streams: TypeAlias = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
@@ -33,7 +32,6 @@ Streams: TypeAlias = tuple[
 _BUFFERED = 16
 _MAX_LINE = 64 * 1024 * 1024
 _MAX_ERRORS_KEPT = 2_000
-_MAX_SHOWN = 300
 _FLUSH_SECONDS = 0.5
 # A process closes its output a moment before the system knows its exit code.
 _EXIT_CODE_SECONDS = 0.05
@@ -121,14 +119,8 @@ class _StdioServer:
 
     async def _deliver(self, lines: list[bytes], inbox: Inbox) -> None:
         for line in lines:
-            if not line.strip():
-                continue
-            messages = messages_in(line)
-            if not messages:
-                shown = bounded(redact(line.decode(errors="replace")), _MAX_SHOWN)
-                self.log.debug("printed a line that is not a message: %s", shown)
-            for message in messages:
-                await inbox.send(SessionMessage(message))
+            if line.strip():
+                await deliver(line, inbox, self.log, "printed a line")
 
     async def _how_it_ended(self, *, too_long: bool = False) -> str:
         if too_long:
