@@ -20,7 +20,7 @@ ACTOR = st.lists(STEP, max_size=6)
 
 
 class World:
-    """Three servers and what their calls came to."""
+    """Three servers, and the outcomes of their calls."""
 
     def __init__(self, made: RunningServers) -> None:
         self.made = made

@@ -1,4 +1,4 @@
-"""What a server may ask of the application in each era, and what it is told where nothing is configured."""
+"""What a server may ask the application for in each era, and the answer without a callback."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_fakes import FakeServer, Json, text_result
 from tests.support.server_sets import RunningServers, running_servers
 
-# The server's side of the older era is deprecated in the SDK.
+# The SDK has deprecated the server side of the older era.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 
 
@@ -107,7 +107,7 @@ async def test_a_callback_that_fails_is_an_answer_to_the_server_and_the_connecti
 
 
 def questioner(*rounds: Json) -> FakeServer:
-    """A server of the newer era, which answers a call with questions, and at last with what it was told."""
+    """A server of the newer era, which answers a call with questions, and in the end with their answers."""
     server = FakeServer(modern=True)
     left = list(rounds)
 
@@ -149,7 +149,7 @@ async def test_in_the_newer_era_a_result_that_asks_for_input_is_answered_and_the
     assert [params.get("requestState") for params in asked] == [None, "opaque", "wait"]
 
 
-async def test_a_question_that_nobody_answers_fails_the_call_and_not_the_connection() -> None:
+async def test_an_unanswered_question_fails_the_call_and_not_the_connection() -> None:
     server = questioner(QUESTION)
     async with running_servers(MCPServerConfig(server=server)) as made:
         failure = await made.failure("ask")

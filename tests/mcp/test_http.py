@@ -108,10 +108,10 @@ RESULT = b'{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", 
         (RESULT.replace(b"ok", b"\xff!"), "\ufffd!"),
         (RESULT.replace(b"ID", b"987654"), "ok"),
         (b'[{"jsonrpc": "2.0", "method": "x"}, ' + RESULT + b"]", "ok"),
-        (b'{"jsonrpc": "2.0", "method": "x"}', "no answer to the request"),
+        (b'{"jsonrpc": "2.0", "method": "x"}', "not an answer to the request"),
         (b'{"jsonrpc": "2.0", "id": ID, "result": null}', "neither a result nor an error"),
         (b'{"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "who?"}}', "who?"),
-        (b"", "no answer to the request"),
+        (b"", "not an answer to the request"),
     ],
 )
 async def test_what_a_body_of_json_says_is_the_answer_to_its_request(
@@ -137,7 +137,7 @@ async def test_what_a_body_of_json_says_is_the_answer_to_its_request(
 
 
 @pytest.mark.case("K4")
-# The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
+# The SDK leaves generators of its HTTP client to the garbage collector when it stops reading a stream.
 @pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning")
 @pytest.mark.parametrize("way", ["modern", "legacy"])
 async def test_half_a_character_in_an_event_does_not_cost_the_answer(way: str) -> None:
@@ -157,7 +157,7 @@ async def test_half_a_character_in_an_event_does_not_cost_the_answer(way: str) -
 
 
 @pytest.mark.case("K4")
-# The HTTP client leaves its generators to the collector then, which warns on trio.
+# The HTTP client leaves its generators to the garbage collector then, which warns on trio.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:Async gen:ResourceWarning"
 )
@@ -180,7 +180,9 @@ async def test_a_body_that_cannot_be_decoded_fails_its_call_alone() -> None:
 @pytest.mark.clause("C105")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("part", [b"", HALF], ids=["nothing", "half"])
-async def test_a_broken_socket_fails_one_call_and_its_server_is_connected_anew(way: str, part: bytes) -> None:
+async def test_a_broken_socket_fails_one_call_and_its_server_is_connected_again(
+    way: str, part: bytes
+) -> None:
     server = fake(way)
     server.tool("fail")
     server.tool("hold")
@@ -320,7 +322,7 @@ async def test_a_silent_server_is_given_up_after_its_timeout(way: str, silence: 
 
 @pytest.mark.clause("C105")
 @pytest.mark.case("K5")
-async def test_a_session_that_an_sse_server_has_lost_is_begun_anew_once() -> None:
+async def test_a_session_that_an_sse_server_has_lost_is_renewed_once() -> None:
     server = fake("sse")
     refused: list[str] = []
 
@@ -342,7 +344,7 @@ async def test_a_session_that_an_sse_server_has_lost_is_begun_anew_once() -> Non
 @pytest.mark.clause("C105")
 @pytest.mark.case("K5")
 @pytest.mark.parametrize("status", [404, 400])
-async def test_a_lost_session_is_begun_anew_once_and_each_call_made_again_once(status: int) -> None:
+async def test_a_lost_session_is_renewed_once_and_each_call_is_made_again_once(status: int) -> None:
     server = fake("legacy")
     server.unknown_session = status
     held = anyio.Event()

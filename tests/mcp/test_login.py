@@ -1,4 +1,4 @@
-"""Logins at a real authorization server: asked once, renewed, refused, and never mixed."""
+"""Logins at a real authorization server: one per user, renewed, refused, and never mixed."""
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -18,7 +18,7 @@ from tests.support.sockets import unused_port
 pytestmark = [
     pytest.mark.real_time,
     pytest.mark.clause("C102"),
-    # The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
+    # The SDK leaves generators of its HTTP client to the garbage collector when it stops reading a stream.
     pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning"),
 ]
 
@@ -68,7 +68,7 @@ class Storage:
 
 
 class Browser:
-    """Follows a login to its end, as a user does who says yes; `answer` may change what comes back."""
+    """Complete a login as a consenting user does; `answer` may change the redirect."""
 
     def __init__(self, answer: Callable[[str], str] = lambda location: location) -> None:
         self.visits: list[str] = []
@@ -110,7 +110,7 @@ async def test_a_login_by_the_loopback_happens_once_and_expired_tokens_are_renew
     assert len(browser.visits) == 1
 
 
-async def test_stored_tokens_that_have_expired_are_renewed_and_nobody_is_asked(brief_url: str) -> None:
+async def test_stored_tokens_that_have_expired_are_renewed_without_a_login(brief_url: str) -> None:
     browser, storage = Browser(), Storage()
     async with logged_in(brief_url, redirect_handler=browser, storage=storage) as made:
         await tally(made)
@@ -219,7 +219,7 @@ async def test_a_login_takes_its_time_and_the_handshake_does_not_end_it(url: str
         assert made.status().error is None
 
 
-async def test_nobody_who_logs_in_is_waited_for_no_longer_than_configured(url: str) -> None:
+async def test_a_login_that_nobody_completes_ends_after_the_configured_time(url: str) -> None:
     async def ignore(url: str) -> None:
         """Close the window."""
 
@@ -227,7 +227,7 @@ async def test_nobody_who_logs_in_is_waited_for_no_longer_than_configured(url: s
         assert made.status().error == "could not be logged in to: nobody logged in within 0.5 s"
 
 
-async def test_a_service_brings_handlers_of_its_own(url: str) -> None:
+async def test_a_service_passes_its_handlers(url: str) -> None:
     back: list[str] = []
 
     async def show(url: str) -> None:
@@ -275,7 +275,7 @@ async def test_many_calls_with_expired_tokens_renew_them_once(brief_url: str) ->
         assert after["authorize"] == before["authorize"]
 
 
-async def test_a_server_that_wants_a_login_nobody_configured_is_reported(url: str) -> None:
+async def test_a_login_that_is_not_configured_is_reported(url: str) -> None:
     async with running_servers(MCPServerConfig(url, name="secure")) as made:
         error = made.status().error
         assert error is not None

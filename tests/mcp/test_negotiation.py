@@ -1,4 +1,4 @@
-"""The first words with servers of both eras, and with those that are of neither, in virtual time."""
+"""Agreeing on a version with servers of both eras, and of neither, in virtual time."""
 
 from typing import Any
 

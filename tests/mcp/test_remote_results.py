@@ -88,7 +88,7 @@ def test_whatever_a_server_sends_becomes_some_text_and_readable(result: dict[str
     assert isinstance(readable("tools/list", {"tools": result.get("content")})["tools"], list)
 
 
-def test_structured_content_that_is_no_object_is_kept_as_text() -> None:
+def test_structured_content_that_is_not_an_object_is_kept_as_text() -> None:
     made = readable("tools/call", {"content": [], "structuredContent": [1, 2]})
     assert "structuredContent" not in made
     assert json.loads(result_text(made)) == [1, 2]
@@ -101,7 +101,7 @@ def test_a_question_for_input_is_left_as_it_is() -> None:
     assert readable("tools/call", question) == question
 
 
-def test_content_beside_a_result_type_that_an_older_server_does_not_know_becomes_text() -> None:
+def test_content_next_to_a_question_for_input_becomes_text_too() -> None:
     made = readable("tools/call", {"resultType": "input_required", "content": [PNG]})
     assert result_text(made) == "[image: image/png, 5 bytes, not shown]"
 

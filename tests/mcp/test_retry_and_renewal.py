@@ -1,4 +1,4 @@
-"""How often a server is asked, and when it is left alone; against a connection by hand, in virtual time."""
+"""When a request is made again and when the breaker opens, with a scripted connection in virtual time."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -37,7 +37,7 @@ def test_a_config_is_compared_by_value_and_keeps_its_own_containers() -> None:
 
 
 @pytest.mark.clause("C100")
-def test_a_command_may_be_told_in_words() -> None:
+def test_a_command_may_be_given_as_a_list_of_words() -> None:
     config = MCPServerConfig(command="python", args=["server.py", "a b"], env={"A": "1"}, cwd="/tmp")
     assert config.target == MCPServerConfig("stdio://python server.py 'a b'").target
     assert config.name == "python server.py 'a b'"
@@ -113,7 +113,7 @@ def test_a_config_shows_no_credentials() -> None:
     assert "secret" not in repr(MCPServerConfig(command="x", env={"KEY": "secret"}))
 
 
-def test_servers_may_be_told_by_urls_and_configs_and_are_read_once() -> None:
+def test_servers_may_be_urls_and_configs_and_are_read_once() -> None:
     config = MCPServerConfig("http://b")
     assert configs_of(iter(["http://a", config])) == (MCPServerConfig("http://a"), config)
     assert configs_of("http://a") == (MCPServerConfig("http://a"),)

@@ -18,7 +18,7 @@ def config(server: FakeServer, **options: Any) -> MCPServerConfig:
 
 
 class Gate:
-    """A tool that says that it runs, and ends when it may."""
+    """A tool that reports that it runs, and ends when it may."""
 
     def __init__(self) -> None:
         self.entered = anyio.Event()
@@ -51,7 +51,7 @@ async def test_servers_are_connected_at_the_same_time_and_tools_come_in_configur
 
 
 @pytest.mark.clause("C108")
-async def test_a_silent_server_costs_its_own_timeout_and_is_reported_alone() -> None:
+async def test_a_silent_server_costs_its_timeout_and_is_reported_alone() -> None:
     silent, healthy = FakeServer("silent"), FakeServer("healthy")
     silent.silent_to = {"initialize", "server/discover"}
     healthy.tool("b")
@@ -96,7 +96,7 @@ async def test_a_required_server_that_cannot_be_connected_fails_the_start_with_i
 
 
 @pytest.mark.clause("C105")
-async def test_a_server_that_dies_fails_its_own_calls_and_is_connected_again_for_the_next() -> None:
+async def test_a_server_that_dies_fails_its_calls_and_is_connected_again_for_the_next() -> None:
     mortal, other = FakeServer("mortal"), FakeServer("other")
     gate, elsewhere = Gate(), Gate()
     mortal.tool("wait", gate)

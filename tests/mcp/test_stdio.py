@@ -29,7 +29,7 @@ def config(*ways: str, events: Path | None = None, **options: Any) -> MCPServerC
 
 @pytest.fixture
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give processes less time to end than they have, where that time is not what a test is about."""
+    """Shorten the time that processes get to end, for tests that are not about that time."""
     monkeypatch.setattr(_processes, "EXIT_SECONDS", 0.3)
     monkeypatch.setattr(_processes, "TERMINATE_SECONDS", 0.2)
 
@@ -45,12 +45,12 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def open_files() -> int:
-    """How many files, pipes and sockets this process has open."""
+    """Return how many files, pipes and sockets this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, reaped or not."""
+    """Return whether a process has ended, reaped or not."""
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -166,7 +166,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_work
         await until(lambda: "cancelled True" in lines(events))
 
 
-async def test_a_large_message_arrives_whole_though_its_sender_is_cancelled_meanwhile() -> None:
+async def test_a_large_message_arrives_complete_although_its_sender_is_cancelled() -> None:
     async with running_servers(config()) as made:
         big = "x" * 3_000_000
         with anyio.move_on_after(0.001):
@@ -238,7 +238,7 @@ async def test_odd_servers_of_the_older_era_are_connected_without_much_delay(way
         assert made.status().protocol == "2025-11-25"
 
 
-async def test_closing_ends_the_whole_family_of_a_stubborn_server(tmp_path: Path) -> None:
+async def test_closing_ends_a_stubborn_server_and_all_its_descendants(tmp_path: Path) -> None:
     events = tmp_path / "events"
     async with running_servers(config("stubborn", "family", events=events)) as made:
         await until(lambda: len(lines(events)) == 3)

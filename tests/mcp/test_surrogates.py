@@ -10,7 +10,7 @@ TEXT = st.text(st.characters() | st.sampled_from('\\"\nud8\ud83d\ude00\U0001f600
 
 
 def fed(data: bytes, cuts: list[int]) -> bytes:
-    """The data through a fixer, cut at these places."""
+    """Return the output of a fixer for the data, split at these places."""
     fixer = SurrogateFixer()
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     pieces = [fixer.feed(data[start:end]) for start, end in pairwise(places)]
@@ -21,7 +21,7 @@ def fed(data: bytes, cuts: list[int]) -> bytes:
 def test_halves_are_replaced_and_all_else_is_kept_wherever_the_stream_is_cut(
     text: str, cuts: list[int]
 ) -> None:
-    # Surrogates that make a pair are one character once they are written and read.
+    # Two surrogates that make a pair become one character when they are written and read.
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert json.loads(fed(json.dumps(text).encode(), cuts)) == whole
 

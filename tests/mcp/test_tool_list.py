@@ -20,7 +20,7 @@ def tools(*names: str) -> list[Json]:
 
 
 def paged(server: FakeServer, pages: dict[str | None, Json]) -> list[str | None]:
-    """Let the server list these pages by their cursors; gives the cursors as they are asked for."""
+    """Let the server list these pages by their cursors; return the list of requested cursors."""
     asked: list[str | None] = []
 
     async def page(cursor: str | None) -> Json:
@@ -77,7 +77,7 @@ async def test_a_list_without_an_end_is_a_clear_error() -> None:
 
 @pytest.mark.case("K7")
 @pytest.mark.clause("C108")
-async def test_half_a_list_is_never_taken_for_a_whole_one() -> None:
+async def test_half_a_list_never_counts_as_a_complete_one() -> None:
     server = FakeServer()
     whole: dict[str | None, Json] = {
         None: {"tools": tools("a"), "nextCursor": "x"},

@@ -1,4 +1,4 @@
-"""A set of servers under test, with what tests ask of it again and again."""
+"""A set of servers under test, with helpers that many tests need."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -17,7 +17,7 @@ from seqoria_runtime.mcp._server_set import ServerSet
 
 @dataclass
 class RunningServers:
-    """The servers, and how often they said that the tools have changed."""
+    """The servers, and how often their tools changed."""
 
     servers: ServerSet
     changes: list[None] = field(default_factory=list)
@@ -44,7 +44,7 @@ class RunningServers:
         raise AssertionError(f"{name} answered {answer!r}")
 
     def status(self) -> ServerStatus:
-        """The status of the only server, or the first one."""
+        """Return the status of the first server."""
         return self.servers.status()[0]
 
     async def until(self, *states: str) -> ServerStatus:

@@ -1,4 +1,4 @@
-"""A tool called by the application itself, with explicit values and nothing around it."""
+"""A tool that the application calls directly, with explicit values."""
 
 import contextvars
 import threading

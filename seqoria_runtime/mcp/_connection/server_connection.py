@@ -164,7 +164,7 @@ class ServerConnection:
         Ten calls may find at the same time that their session is gone. `retire` is idempotent, and the
         keeper opens one new connection for all of them.
         """
-        connection.retire("knows this session no longer")
+        connection.retire("no longer knows this session")
 
     async def refresh(self, *, may_ask: bool = True) -> None:
         """Read the list of tools again, or connect; a failure is in the status afterwards.
