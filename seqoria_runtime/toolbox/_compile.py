@@ -62,10 +62,13 @@ class _Tree(NamedTuple):
 
 
 def compile_signature(signature: Signature, tool: str, server_populated: Set[str]) -> CompiledSignature:
-    """Return both; raise `TypeError` or `ValueError`, which name the tool and the parameter."""
+    """Compile a signature. Raises `TypeError` or `ValueError` that names the tool and the parameter."""
     title = f"{signature.own_name if signature.own_name.isidentifier() else tool}Arguments"
     tree = _Tree(*core_schema_of(signature, tool, title))
     hidden = _hidden_names(tree, tool, server_populated)
+    # Hidden parameters of the function itself (`top`) are simply left out of the schema, and their values are
+    # validated separately. Hidden fields of models in public parameters (`below`) must be filled where they
+    # are: in a list of accounts with a hidden owner, only pydantic knows where the accounts are.
     top = tree.root["fields"].keys() & hidden
     public = tree.only(tree.root["fields"].keys() - hidden)
     rewritten = _rewritten(public, hidden, tool)

@@ -155,4 +155,5 @@ def test_the_list_tells_name_description_schema_and_annotations_in_copies(tools:
     info = tools.get_tool_info("add")
     assert info is not None
     assert list(info.input_schema["properties"]) == ["a", "b"]
+    assert info.inputSchema is info.input_schema
     assert tools.get_tool_info("nope") is None
