@@ -86,6 +86,21 @@ INNER_ORDER: dict[str, list[list[str]]] = {
         ["providers._chat", "providers._responses", "providers._anthropic", "providers._ollama"],
         ["providers._fallback"],
     ],
+    "mcp": [
+        ["mcp._config"],
+        ["mcp._login"],
+        ["mcp._transport"],
+        ["mcp._connection"],
+        ["mcp._tools"],
+        ["mcp._server_set", "mcp._connect"],
+    ],
+    "toolbox": [
+        ["toolbox._reading"],
+        ["toolbox._hidden"],
+        ["toolbox._compile", "toolbox._results"],
+        ["toolbox._tool"],
+        ["toolbox._toolbox"],
+    ],
 }
 
 HOMES = {
@@ -180,6 +195,23 @@ def test_imports_inside_of_a_room_go_down_only(room: str) -> None:
         for imported in (imported for imported in own_imports(module) if is_under(imported, room)):
             other_floor, other_part = room_of(imported, order)
             assert other_part == part or other_floor < floor, f"{module} imports {imported}"
+
+
+@pytest.mark.parametrize("room", INNER_ORDER)
+def test_imports_within_a_room_go_down_only(room: str) -> None:
+    places = {
+        f"{room}.{name}".removesuffix("."): (floor, name)
+        for floor, names in enumerate(INNER_ORDER[room])
+        for name in names
+    }
+
+    def place(module: str) -> tuple[int, str]:
+        return places[max((name for name in places if is_under(module, name)), key=len)]
+
+    for module in (module for module in SOURCES if is_under(module, room)):
+        for imported in (imported for imported in own_imports(module) if is_under(imported, room)):
+            same = place(imported) == place(module)
+            assert same or place(imported)[0] < place(module)[0], f"{module} imports {imported}"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

@@ -13,7 +13,7 @@ from ._settings import CheckedSettings, ServerLike
 
 if TYPE_CHECKING:
     from seqoria_runtime.mcp import MCPServer, MCPServerConfig, ServerStatus
-    from seqoria_runtime.mcp._hub import McpHub
+    from seqoria_runtime.mcp._server_set import ServerSet
 
 
 class Servers:
@@ -22,16 +22,16 @@ class Servers:
     def __init__(self, settings: CheckedSettings, on_tools_changed: Callable[[], None]) -> None:
         self._settings = settings
         self._on_tools_changed = on_tools_changed
-        self._hub: McpHub | None = None
+        self._server_set: ServerSet | None = None
 
     @property
     def configs(self) -> "tuple[MCPServerConfig, ...]":
-        return self._settings.mcp_servers if self._hub is None else self._hub.configs
+        return self._settings.mcp_servers if self._server_set is None else self._server_set.configs
 
     @property
     def tools(self) -> Sequence[Sequence[Tool]]:
         """The tools of each server, as they are known now."""
-        return () if self._hub is None else self._hub.tools()
+        return () if self._server_set is None else self._server_set.tools()
 
     async def open(self, root: Root) -> None:
         """Connect all servers; raise `MCPConnectionError` if a required one fails.
@@ -43,8 +43,8 @@ class Servers:
 
     async def close(self) -> None:
         """Close all connections; to be called under a shield."""
-        if self._hub is not None:
-            await self._hub.close()
+        if self._server_set is not None:
+            await self._server_set.close()
 
     async def add(
         self, servers: ServerLike | Iterable[ServerLike], *, connect: bool, root: Root | None
@@ -55,10 +55,10 @@ class Servers:
         configs = configs_of(servers, option="servers")
         if not configs:
             return 0
-        hub = self._loaded()
-        if root is not None and not hub.started:
-            await hub.start(root.start_soon)
-        return await hub.add(configs, connect=connect)
+        server_set = self._loaded()
+        if root is not None and not server_set.started:
+            await server_set.start(root.start_soon)
+        return await server_set.add(configs, connect=connect)
 
     async def remove(self, servers: ServerLike | Iterable[ServerLike], *, disconnect: bool) -> int:
         """Remove servers, given by name, URL or configuration, and return how many there were.
@@ -82,8 +82,8 @@ class Servers:
 
         A cancelled caller finds some lists read and the others as they were.
         """
-        if self._hub is not None:
-            await self._hub.refresh(may_ask=may_ask)
+        if self._server_set is not None:
+            await self._server_set.refresh(may_ask=may_ask)
 
     def status(self) -> "tuple[ServerStatus, ...]":
         """Return the state of each server."""
@@ -93,12 +93,12 @@ class Servers:
         """Return one server's requests; raise `ValueError` if there is no such server."""
         if not self.configs:
             raise ValueError(f"there is no server {server!r}: the client has none")
-        return self._loaded().handle(server)
+        return self._loaded().server(server)
 
-    def _loaded(self) -> "McpHub":
-        if self._hub is None:
-            from seqoria_runtime.mcp._connection.server import ServerOptions
-            from seqoria_runtime.mcp._hub import McpHub
+    def _loaded(self) -> "ServerSet":
+        if self._server_set is None:
+            from seqoria_runtime.mcp._connection.server_connection import ServerOptions
+            from seqoria_runtime.mcp._server_set import ServerSet
 
             settings = self._settings
             options = ServerOptions(
@@ -106,7 +106,7 @@ class Servers:
                 breaker_threshold=settings.breaker_threshold,
                 breaker_reset_after=settings.breaker_reset_after,
             )
-            self._hub = McpHub(
+            self._server_set = ServerSet(
                 settings.mcp_servers, options, on_tools_changed=self._on_tools_changed, logger=settings.logger
             )
-        return self._hub
+        return self._server_set

@@ -1,6 +1,6 @@
 """Remote servers of the Model Context Protocol (extra `mcp`).
 
-Configurations are light; what needs the SDK is loaded when it is first asked for, or when a client
+Configurations do not load the SDK. It is loaded when a name that needs it is first used, or when a client
 with servers is opened.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._connect import MCPConnection, MCPTransportFactory, connect_mcp
     from ._connection.tool_list import DEPENDS_ON_META_KEY
     from ._login.tokens import OAuthTokens
-    from ._tools.handle import MCPServer
+    from ._tools.mcp_server import MCPServer
 
 __all__ = [
     "DEPENDS_ON_META_KEY",
@@ -37,7 +37,7 @@ def __getattr__(name: str) -> Any:
     homes = {
         "DEPENDS_ON_META_KEY": "_connection.tool_list",
         "MCPConnection": "_connect",
-        "MCPServer": "_tools.handle",
+        "MCPServer": "_tools.mcp_server",
         "MCPTransportFactory": "_connect",
         "OAuthTokens": "_login.tokens",
         "connect_mcp": "_connect",

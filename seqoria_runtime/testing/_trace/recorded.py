@@ -9,7 +9,7 @@ from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest, ToolMessages, ToolOutcome
 from seqoria_runtime.testing._tools.dag import FaultPlan
 from seqoria_runtime.toolbox import LocalToolbox
-from seqoria_runtime.toolbox._hidden.arguments import Arguments
+from seqoria_runtime.toolbox._hidden.arguments import ToolArguments
 from seqoria_runtime.toolbox._tool import FunctionTool
 
 from .recorder import CALL, RecordedCall, RecordedFunction, Recorder, current_batch
@@ -56,7 +56,7 @@ class _RecordedArguments:
 
     def __init__(self, tool: FunctionTool, recorder: Recorder) -> None:
         self._tool = tool
-        self._inner: Arguments = tool.arguments
+        self._inner: ToolArguments = tool.arguments
         self._recorder = recorder
 
     @property
