@@ -197,23 +197,6 @@ def test_imports_inside_of_a_room_go_down_only(room: str) -> None:
             assert other_part == part or other_floor < floor, f"{module} imports {imported}"
 
 
-@pytest.mark.parametrize("room", INNER_ORDER)
-def test_imports_within_a_room_go_down_only(room: str) -> None:
-    places = {
-        f"{room}.{name}".removesuffix("."): (floor, name)
-        for floor, names in enumerate(INNER_ORDER[room])
-        for name in names
-    }
-
-    def place(module: str) -> tuple[int, str]:
-        return places[max((name for name in places if is_under(module, name)), key=len)]
-
-    for module in (module for module in SOURCES if is_under(module, room)):
-        for imported in (imported for imported in own_imports(module) if is_under(imported, room)):
-            same = place(imported) == place(module)
-            assert same or place(imported)[0] < place(module)[0], f"{module} imports {imported}"
-
-
 def test_no_modules_import_each_other_in_a_circle() -> None:
     # A public module imports what it exports; what it exports may import its siblings, not the public module.
     graph = {module: own_imports(module) for module in SOURCES}
