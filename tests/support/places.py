@@ -150,7 +150,6 @@ class CheckedClient(Client):
         self.regardless: set[Grant] = set()
         """Calls that went on without a place that they had lent."""
         self._in_use = {pool: 0 for pool in self.pools}
-        self._stuck_since: dict[Pool, float] = {}
         self._overtaken: dict[tuple[Load, Group], Counter[Load]] = {}
 
     @property
@@ -171,7 +170,7 @@ class CheckedClient(Client):
 
     def end(self, grant: Grant, *, ok: bool = True, thread_runs: bool = False) -> None:
         load = _load_of(grant)
-        self._used_its_turn(load, grant)
+        self._gave_up_its_turns(load, grant)
         if thread_runs:
             self.threads.append(grant)
         load.end(grant, ok=ok, thread_runs=thread_runs)
@@ -283,8 +282,9 @@ class CheckedClient(Client):
     def _note_starts(self, starts: Sequence[Grant]) -> None:
         for grant in starts:
             load = _load_of(grant)
-            self._used_its_turn(load, grant)
             group = load.groups[grant.call]
+            for started in set(load.groups):
+                self._overtaken.pop((load, started), None)
             if load.ticket.caller is not None:
                 continue
             for other in self.loads:
@@ -296,11 +296,8 @@ class CheckedClient(Client):
                     overtaken[load] += 1
                     assert overtaken[load] <= 1, "overtaken twice by the same batch"
 
-    def _used_its_turn(self, load: Load, grant: Grant) -> None:
-        """A call of the batch has started or ended, so that the batch is behind others now.
-
-        Its turns under other caps remain.
-        """
+    def _gave_up_its_turns(self, load: Load, grant: Grant) -> None:
+        """A call of the batch has ended, so that the batch is behind others now, but for turns at other caps."""
         caps = load.groups[grant.call]
         for group in set(load.groups):
             if not set(group).isdisjoint(caps) or load.ticket.turns.keys().isdisjoint(group):

@@ -5,6 +5,7 @@ has all of them, or gets none. Synchronous, so that no lock is needed; knows not
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
@@ -32,6 +33,9 @@ class Order(Protocol):
     @property
     def only_group(self) -> Group | None:
         """The group of all calls, if they form a single one."""
+
+    def ready_groups(self) -> list[Group]:
+        """The groups that have a ready call."""
 
     def first_group(self, full: Sequence[Group]) -> Group | None:
         """The group of the ready call that should start first, leaving out the groups in `full`."""
@@ -278,9 +282,11 @@ class Places:
 
     def _serve(self, ticket: Ticket, starts: list[Grant]) -> None:
         number = ticket.turns[self.slots]
+        # A turn at a cap is for a call under that cap.
+        caps = {pool for pool in ticket.woken_for if ticket.turns[pool] == number}
         self._lose_turns(ticket, ticket.woken_for)
         lacking: list[Pool] = []
-        grant = self._admit(ticket, lacking)
+        grant = self._admit(ticket, lacking, caps)
         if grant is not None:
             starts.append(grant)
             for place in grant.places:
@@ -289,12 +295,17 @@ class Places:
         for pool in lacking:
             if pool not in ticket.turns:
                 self._wait(ticket, pool, number)
-        if grant is not None and ticket.eager:
+        if caps if grant is None else ticket.eager:
             self._ask_again(ticket)
 
-    def _admit(self, ticket: Ticket, lacking: list[Pool]) -> Grant | None:
-        """Take all places of the first ready call for which there are all, and none for any other."""
+    def _admit(self, ticket: Ticket, lacking: list[Pool], caps: AbstractSet[Pool]) -> Grant | None:
+        """Take all places of the first ready call for which there are all, and none for any other.
+
+        With `caps`, only calls under one of these are admitted.
+        """
         full: list[Group] = []
+        if caps:
+            full = [group for group in ticket.order.ready_groups() if caps.isdisjoint(group)]
         while (group := ticket.order.first_group(full)) is not None:
             sources = []
             for pool in (self.slots, *group):
