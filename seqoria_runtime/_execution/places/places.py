@@ -284,7 +284,7 @@ class Places:
         number = ticket.turns[self.slots]
         # A turn at a cap is for a call under that cap.
         caps = {pool for pool in ticket.woken_for if ticket.turns[pool] == number}
-        self._lose_turns(ticket, ticket.woken_for)
+        self._lose_turns(ticket, caps)
         lacking: list[Pool] = []
         grant = self._admit(ticket, lacking, caps)
         if grant is not None:
