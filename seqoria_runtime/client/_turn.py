@@ -9,7 +9,7 @@ from seqoria_runtime._base.catalogue import Catalogue
 from seqoria_runtime._execution.batches.batch import Batch
 from seqoria_runtime._execution.calls.scheduler import Scheduler
 from seqoria_runtime._execution.calls.settings import ExecutionSettings
-from seqoria_runtime._execution.places.places import Grant
+from seqoria_runtime._execution.places.pool import Grant
 from seqoria_runtime._execution.streams.channel import Channel
 from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models import (

@@ -1,18 +1,13 @@
 """Random programs over the places of a client: nothing waits for ever, and no limit is exceeded."""
 
-import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from seqoria_runtime._execution.batches.planner import GraphNode
-from seqoria_runtime._execution.places.places import Grant, Group
 from tests.conftest import PROFILE
-from tests.support.places import CheckedClient, Load
+from tests.support.places import CheckedClient
 
 pytestmark = pytest.mark.clause("C43", "C48", "C49", "C51", "C136")
 

@@ -6,8 +6,8 @@ from collections.abc import Set as AbstractSet
 
 from seqoria_runtime._base.tools import ConcurrencyCap
 from seqoria_runtime._execution.batches.planner import GraphNode, Planner
-from seqoria_runtime._execution.places.places import Grant, Group, Places, Ticket, launch
-from seqoria_runtime._execution.places.pool import Place, Pool
+from seqoria_runtime._execution.places.places import Places, launch
+from seqoria_runtime._execution.places.pool import Grant, Group, Place, Pool, Ticket
 from seqoria_runtime.models.errors import CallEndedError
 
 
@@ -149,7 +149,7 @@ class CheckedClient(Client):
         """Calls that are over, and left a thread in their places."""
         self.regardless: set[Grant] = set()
         """Calls that went on without a place that they had lent."""
-        self._in_use = {pool: 0 for pool in self.pools}
+        self._in_use = dict.fromkeys(self.pools, 0)
         self._overtaken: dict[tuple[Load, Group], Counter[Load]] = {}
 
     @property
@@ -262,9 +262,7 @@ class CheckedClient(Client):
             assert waits_for, "a call waits to go on while its places are free"
 
     def _check_stuck(self, pool: Pool) -> None:
-        roots = {
-            place.root for grant in self.threads for place in grant.places if place.pool is pool
-        }
+        roots = {place.root for grant in self.threads for place in grant.places if place.pool is pool}
         assert (pool.stuck_since is not None) == (len(roots) >= pool.limit)
 
     def _check_nobody_waits_for_a_free_place(self) -> None:
@@ -297,7 +295,7 @@ class CheckedClient(Client):
                     assert overtaken[load] <= 1, "overtaken twice by the same batch"
 
     def _gave_up_its_turns(self, load: Load, grant: Grant) -> None:
-        """A call of the batch has ended, so that the batch is behind others now, but for turns at other caps."""
+        """A call of the batch has ended, so that the batch is behind others now, except at other caps."""
         caps = load.groups[grant.call]
         for group in set(load.groups):
             if not set(group).isdisjoint(caps) or load.ticket.turns.keys().isdisjoint(group):

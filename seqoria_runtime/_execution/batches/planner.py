@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from seqoria_runtime._execution.places.places import Group
+from seqoria_runtime._execution.places.pool import Group
 
 
 class GraphNode(NamedTuple):

@@ -15,7 +15,8 @@ from anyio import CancelScope, current_effective_deadline, get_cancelled_exc_cla
 
 from seqoria_runtime._base.tools import Tool
 from seqoria_runtime._execution.batches import outcomes
-from seqoria_runtime._execution.places.places import Grant, Places, launch
+from seqoria_runtime._execution.places.places import Places, launch
+from seqoria_runtime._execution.places.pool import Grant
 from seqoria_runtime.models import ToolCallRequest, ToolProgress
 
 from .driver import Driver

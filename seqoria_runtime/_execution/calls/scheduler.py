@@ -25,8 +25,8 @@ from anyio.lowlevel import checkpoint
 
 from seqoria_runtime._execution.batches import outcomes
 from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.places.places import Grant, Ticket, launch
-from seqoria_runtime._execution.places.pool import Pool
+from seqoria_runtime._execution.places.places import launch
+from seqoria_runtime._execution.places.pool import Grant, Pool, Ticket
 from seqoria_runtime.models import ToolCallOutcome
 from seqoria_runtime.models.errors import CallEndedError
 

@@ -4,128 +4,15 @@ A call needs a slot and, if its tool or server has a limit, a place under that t
 has all of them, or gets none. Synchronous, so that no lock is needed; knows nothing of tasks.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from itertools import count
-from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from seqoria_runtime._base.tools import ConcurrencyCap
 from seqoria_runtime.models.errors import CallEndedError
 
-from .line import Line
-from .pool import Place, Pool
-
-Group: TypeAlias = tuple[Pool, ...]
-"""What a call needs besides a slot; `()` for a call without a cap."""
-
-
-class Order(Protocol):
-    """The calls of a batch that wait for places, in the order in which they should start.
-
-    Calls that need places of the same pools besides their slots form a group.
-    """
-
-    @property
-    def ready(self) -> int:
-        """How many calls wait for nothing but places."""
-
-    @property
-    def only_group(self) -> Group | None:
-        """The group of all calls, if they form a single one."""
-
-    def ready_groups(self) -> list[Group]:
-        """The groups that have a ready call."""
-
-    def first_group(self, full: Sequence[Group]) -> Group | None:
-        """The group of the ready call that should start first, leaving out the groups in `full`."""
-
-    def take_from(self, group: Group) -> int:
-        """Take the ready call of this group that should start first; return its position."""
-
-
-class Batch(Protocol):
-    """A batch as the places see it: what is called back about it."""
-
-    def launch(self, grant: "Grant") -> None:
-        """Start this call of the batch, which has its places."""
-
-    def places_stuck(self) -> None:
-        """Threads of answered calls hold every place of some pool."""
-
-    def caller_ended(self, error: CallEndedError) -> None:
-        """The call that started this batch has ended."""
-
-
-class Grant:
-    """A call that has been admitted, and the places that it holds until it and its thread have ended.
-
-    While batches of its own run it is parked: each of its places may be lent, to one nested call at a time.
-    """
-
-    __slots__ = (
-        "batches", "call", "line", "over", "places", "resume", "sequence", "thread_runs", "ticket", "tool",
-    )  # fmt: skip
-
-    def __init__(self, ticket: "Ticket", call: int, places: tuple[Place, ...], sequence: int) -> None:
-        self.ticket = ticket
-        self.call = call
-        self.places = places
-        self.sequence = sequence
-        self.tool = ""
-        self.batches: dict[Ticket, None] | None = None
-        self.line: Line | None = None
-        """Its own batches that wait for a slot."""
-        self.resume: Callable[[], None] | None = None
-        """Called when the call may go on; set while it waits for a place that it has lent."""
-        self.over = False
-        self.thread_runs = False
-        for place in places:
-            place.grant = self
-
-    def require_live(self) -> None:
-        """Raise `CallEndedError` if this call, or one that it was started by, has ended."""
-        grant: Grant | None = self
-        while grant is not None:
-            if grant.over:
-                raise CallEndedError(
-                    f"this code was started by a call of the tool {grant.tool!r}, which has ended: "
-                    "it can use the client no longer"
-                )
-            grant = grant.ticket.started_by
-
-    def nearest(self, slots: Pool) -> "Grant | None":
-        """The innermost call in one of these slots, among this one and those that it was started by."""
-        grant: Grant | None = self
-        while grant is not None and grant.places[0].pool is not slots:
-            grant = grant.ticket.started_by
-        return grant
-
-
-class Ticket:
-    """A batch in the queue: its calls wait as one, so that batches are served in turn.
-
-    `started_by` is the call that started the batch, if any, of whatever client; `caller` is the innermost
-    one of this client, which is parked while the batch runs.
-    """
-
-    __slots__ = (
-        "batch", "caller", "closed", "eager", "only_group", "order", "started_by", "turns", "woken_for",
-    )  # fmt: skip
-
-    def __init__(self, slots: Pool, batch: Batch, order: Order, started_by: Grant | None) -> None:
-        self.batch = batch
-        self.order = order
-        self.only_group = order.only_group
-        self.started_by = started_by
-        self.caller = None if started_by is None else started_by.nearest(slots)
-        self.turns: dict[Pool, int] = {}
-        """The pools that it waits for, and its number in the line of each."""
-        self.woken_for: list[Pool] = []
-        """The caps under which a place came free for it, while it waits for its slot."""
-        self.eager = False
-        """Whether it takes all places that it can get. At first it takes one, and runs its calls there."""
-        self.closed = False
+from .pool import Grant, Group, Line, Place, Pool, Ticket
 
 
 class Places:
@@ -309,7 +196,7 @@ class Places:
         while (group := ticket.order.first_group(full)) is not None:
             sources = []
             for pool in (self.slots, *group):
-                source = _source(pool, ticket.caller)
+                source = pool.source_for(ticket.caller)
                 if source is None:
                     lacking.append(pool)
                     full.append(group)
@@ -391,21 +278,10 @@ class Places:
             self._wait(ticket, self.slots, turn)
 
     def _let_go(self, place: Place) -> None:
-        """Take the place of a call that is over out of use, unless its thread still runs in it.
-
-        It goes back to its lender. If it is lent, it is the lender's loan from now on.
-        """
-        pool, lender, loan = place.pool, place.borrowed_from, place.lent_to
-        if not place.grant.thread_runs:
-            del place.grant
-            place.borrowed_from = place.lent_to = None
-            if loan is not None:
-                loan.borrowed_from = lender
-            if lender is not None:
-                lender.lent_to = loan
-            elif loan is None:
-                pool.in_use -= 1
-                self._changed[pool] = None
+        """Give the place of a call that is over back, unless its thread still runs in it."""
+        lender = place.borrowed_from
+        if not place.grant.thread_runs and place.pool.give_back(place):
+            self._changed[place.pool] = None
         while lender is not None and lender.grant.over:
             lender = lender.borrowed_from
         if lender is None:
@@ -437,8 +313,8 @@ class Places:
 
     def _unpark(self, grant: Grant) -> bool:
         """Have a call go on, unless others are at work in its places; return whether it goes on."""
-        loans = [loan for place in grant.places if (loan := _live_loan(place)) is not None]
-        moves = [(loan, _other_source(loan)) for loan in loans]
+        loans = [loan for place in grant.places if (loan := place.live_loan) is not None]
+        moves = [(loan, loan.pool.source_instead_of(loan)) for loan in loans]
         if all(source is not None for _, source in moves):
             for loan, source in moves:
                 self._move(loan, source)
@@ -490,43 +366,6 @@ def launch(starts: list[Grant]) -> None:
     """Make the starts that `Places` has decided on."""
     for grant in starts:
         grant.ticket.batch.launch(grant)
-
-
-def _source(pool: Pool, caller: Grant | None) -> Place | Pool | None:
-    """Where a call started by `caller` gets a place: a place to borrow, the pool itself, or nowhere.
-
-    Its caller's own place comes first, so that free ones are left to others; any parked call's place last.
-    """
-    if caller is not None and pool.lendable:
-        for place in caller.places:
-            if place in pool.lendable and place.pool is pool:
-                return place
-    if pool.in_use < pool.limit:
-        return pool
-    if caller is None:
-        return None
-    return next(iter(pool.lendable), None)
-
-
-def _live_loan(place: Place) -> Place | None:
-    """The loan of this place, past those that are left to threads of calls that are over."""
-    loan = place.lent_to
-    while loan is not None and loan.grant.over:
-        loan = loan.lent_to
-    return loan
-
-
-def _other_source(loan: Place) -> Place | Pool | None:
-    """What can stand in for the place that was lent: the pool itself, another place, or nothing.
-
-    The other place has to be that of a call that was admitted before the borrower, as the lender was: calls
-    wait for later ones only, so never in a circle.
-    """
-    pool = loan.pool
-    if pool.in_use < pool.limit:
-        return pool
-    other = next(iter(pool.lendable), None)
-    return other if other is not None and other.grant.sequence < loan.grant.sequence else None
 
 
 def _ended(grant: Grant) -> CallEndedError:
