@@ -40,7 +40,7 @@ class ToolFailure(Exception):
 
 @runtime_checkable
 class Tool(Protocol):
-    """One tool.
+    """One tool, such as those of `LocalToolbox.tools`.
 
     For each call the runtime uses, in this order and at most once each: `validate`, `missing` and
     `complete` (for tools with hidden parameters), `call`, `render`.
@@ -51,14 +51,16 @@ class Tool(Protocol):
         """The name at its source; the catalogue may list it under an alias."""
 
     @property
-    def description(self) -> str: ...
+    def description(self) -> str:
+        """What the model reads about the tool."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The JSON schema that the model sees."""
 
     @property
-    def depends_on(self) -> frozenset[str]: ...
+    def depends_on(self) -> frozenset[str]:
+        """The tools whose calls in the same batch must settle first."""
 
     @property
     def hidden(self) -> Sequence[HiddenParameter]:

@@ -20,8 +20,7 @@ from seqoria_runtime.providers._protocol import ModelRequest, ModelResponse
 from ._history.record import HistoryRecord
 from ._live_turns import LiveTurn
 from ._root import CallerScope, Root
-from ._services import Services, check_response
-from ._turn import Turn, TurnEvent, TurnOptions
+from ._turn import Services, Turn, TurnEvent, TurnOptions, check_response
 
 StepEvent: TypeAlias = ChatChunk | ModelResponse
 SettledCall: TypeAlias = tuple[ToolCallRequest, ToolCallOutcome]

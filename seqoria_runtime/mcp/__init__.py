@@ -7,6 +7,7 @@ with servers is opened.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._config.endpoint import HTTPEndpoint, InProcess, StdioCommand
 from ._config.oauth_config import InMemoryTokenStorage, OAuthConfig, TokenStorage
 from ._config.server_config import MCPServerConfig
 from ._config.server_config import require_sdk as _require_sdk
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEPENDS_ON_META_KEY",
+    "HTTPEndpoint",
     "InMemoryTokenStorage",
+    "InProcess",
     "MCPConnection",
     "MCPServer",
     "MCPServerConfig",
@@ -28,6 +31,7 @@ __all__ = [
     "OAuthConfig",
     "OAuthTokens",
     "ServerStatus",
+    "StdioCommand",
     "TokenStorage",
     "connect_mcp",
 ]

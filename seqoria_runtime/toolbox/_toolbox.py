@@ -10,7 +10,7 @@ from inspect import isawaitable
 from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from seqoria_runtime._base import checks as _checks
-from seqoria_runtime._base.tools import ConcurrencyCap, ToolFailure
+from seqoria_runtime._base.tools import ConcurrencyCap, Tool, ToolFailure
 from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.models.errors import ToolExecutionError, ToolNotFoundError
 
@@ -77,7 +77,7 @@ class LocalToolbox:
         self._tools: dict[str, FunctionTool] = {}
 
     @property
-    def tools(self) -> tuple[FunctionTool, ...]:
+    def tools(self) -> tuple[Tool, ...]:
         """The tools registered so far, in the order of registration."""
         return tuple(self._tools.values())
 
@@ -191,7 +191,7 @@ def _naming(tool: str) -> Generator[None]:
         raise type(error)(f"Tool {tool!r}: {error}") from None
 
 
-def _info(tool: FunctionTool) -> ToolInfo:
+def _info(tool: Tool) -> ToolInfo:
     annotations: dict[str, Any] = {}
     if tool.hidden:
         annotations["server_populated"] = sorted(parameter.name for parameter in tool.hidden)

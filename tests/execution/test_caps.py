@@ -82,7 +82,7 @@ async def test_a_call_that_waits_for_a_cap_goes_before_later_ones_once_it_may_ru
 async def test_under_a_cap_the_call_with_the_longest_chain_behind_it_goes_first() -> None:
     lab = Capped(a=1)
     lab.add_capped("c", 1, depends_on=["b"])
-    lab.tools.add(lab.tools.tools[0].function, name="b", max_concurrency=1)
+    lab.add_capped("b", 1)
     calls = [request("c", tag="c"), *(request("a", tag=f"a{n}") for n in range(2)), request("b", tag="b")]
     await lab.run(*calls, max_concurrency=1)
     assert lab.started[0] == "b"
@@ -304,8 +304,12 @@ async def test_calls_that_wait_for_the_permit_of_an_abandoned_thread_fail_after_
 @pytest.mark.clause("C51")
 async def test_calls_that_wait_too_long_for_the_slot_of_an_abandoned_thread_give_up_their_permits() -> None:
     lab = Abandoned()
-    lab.tools.add(lab.tools.tools[1].function, name="scarce", max_concurrency=1)
     found: list[str] = []
+
+    @lab.tools.tool(max_concurrency=1)
+    async def scarce() -> str:
+        return "ran"
+
     async with lab.client(max_concurrency=1, abandoned_grace=3.0) as client:
         await lab.abandon(client)
 

@@ -69,7 +69,7 @@ class HTTPEndpoint:
 class InProcess:
     """A server object of the SDK in this process."""
 
-    server: Any
+    server: object
 
     @property
     def transport(self) -> Transport:

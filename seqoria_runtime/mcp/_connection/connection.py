@@ -72,10 +72,10 @@ class SingleConnection:
         self._idle = Event()
         self._in_flight = 0
         self._session: ClientSession | None = None
-        self.opened = Event()
-        self.unusable = Event()
+        self.opened: Event = Event()
+        self.unusable: Event = Event()
         self.failure: RequestFailed | None = None
-        self.died_in_handshake = False
+        self.died_in_handshake: bool = False
         """Whether the transport ended by itself before the handshake was complete."""
 
     @property

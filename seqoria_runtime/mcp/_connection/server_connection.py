@@ -61,10 +61,10 @@ class ServerConnection:
     ) -> None:
         self.config = config
         self.storage = storage
-        self.list = ToolList(config.timeout, on_tools_changed, log)
-        self.breaker = Breaker(options.breaker_threshold, options.breaker_reset_after)
-        self.closed = Event()
-        self.started = False
+        self.list: ToolList = ToolList(config.timeout, on_tools_changed, log)
+        self.breaker: Breaker = Breaker(options.breaker_threshold, options.breaker_reset_after)
+        self.closed: Event = Event()
+        self.started: bool = False
         self._options = options
         self._auth = auth_for(config, storage)
         self._log = log

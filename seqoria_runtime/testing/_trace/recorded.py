@@ -25,10 +25,12 @@ class RecordedToolbox(LocalToolbox):
 
     def __init__(self, source: LocalToolbox, *, faults: FaultPlan | None = None) -> None:
         super().__init__()
-        self.faults = faults or FaultPlan()
+        self.faults: FaultPlan = faults or FaultPlan()
         self.faults.check_against(source)
-        self.recorder = Recorder()
-        self._tools = {tool.name: self._recorded(tool) for tool in source.tools}
+        self.recorder: Recorder = Recorder()
+        self._tools = {
+            tool.name: self._recorded(tool) for tool in source.tools if isinstance(tool, FunctionTool)
+        }
 
     def trace(self, client: AsyncAIClient) -> Trace:
         """Return what was recorded so far, with the limits of the client that ran it."""
