@@ -1,5 +1,5 @@
-"""The interface of a tool: toolboxes and servers provide `Tool` objects, the catalogue names them, and the
-executor runs them.
+"""The interface of a tool: toolboxes and servers provide `Tool` objects, the catalogue names them, and
+`_execution` calls them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class ToolFailure(Exception):
 class Tool(Protocol):
     """One tool, such as those of `LocalToolbox.tools`.
 
-    For each call the executor uses, in this order and at most once each: `validate`, `missing` and
+    For each call the runtime uses, in this order and at most once each: `validate`, `missing` and
     `complete` (for tools with hidden parameters), `call`, `render`.
     """
 

@@ -204,7 +204,7 @@ class AsyncAIClient:  # noqa: PLR0904 - all that an application asks of its one 
         *,
         context: Mapping[str, Any] | None = None,
     ) -> Coroutine[Any, Any, list[ToolCallOutcome]]:
-        """Run a batch of calls in the caller's task; await it for one outcome per call, in their order.
+        """Run a batch of calls; await it for one outcome per call, in their order.
 
         A cancelled caller finds every asynchronous call ended. Raises `ClientClosedError` if the
         client closes meanwhile, and a `KeyboardInterrupt` or `SystemExit` that a tool raised.

@@ -111,7 +111,7 @@ class Session:
     def run_calls(
         self, calls: Sequence[ToolCallRequest], context: Mapping[str, Any], *, direct: bool = False
     ) -> Coroutine[Any, Any, list[ToolCallOutcome]]:
-        """Run a batch in the caller's task; a `direct` one takes trusted values from the context alone.
+        """Run a batch and return its outcomes; a `direct` one takes trusted values from the context alone.
 
         The calls see the context variables of this moment, however late the coroutine is awaited.
         """

@@ -42,7 +42,7 @@ def _full_text(value: Any) -> str:
 
 
 def _refuse_unfinished(value: Any) -> None:
-    """Refuse iterators, which pydantic would run, perhaps for ever, and close coroutines not yet awaited."""
+    """Refuse iterators, which pydantic would run, perhaps forever, and close coroutines not yet awaited."""
     waiting, seen, refused = [value], set[int](), None
     while waiting:
         item = waiting.pop()

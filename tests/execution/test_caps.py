@@ -1,4 +1,4 @@
-"""Caps of tools: how many calls run at once under them, who is next, and that nothing waits for ever."""
+"""Caps of tools: how many calls run at once under them, who is next, and that nothing waits forever."""
 
 from typing import Any
 

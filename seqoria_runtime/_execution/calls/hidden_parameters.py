@@ -1,6 +1,6 @@
-"""Owns the sources of hidden parameters, and the order in which they are asked.
+"""Finds the trusted values of a call's hidden parameters: in its context, then in the registry.
 
-Knows nothing of tools, schemas, slots or clocks: a value leaves as the object that its source gave.
+Knows nothing of schemas, places or clocks; a value is passed on as the object that its source returned.
 """
 
 import inspect
@@ -32,8 +32,8 @@ class ParameterRegistry:
     A key is a parameter's name, or a pydantic model class, which stands for its own name with a
     lower-case first letter. A value is a callback (a function, a method or an object with
     `__call__`, sync or async) or a literal; a class is a literal too. A callback gets the entries
-    of the context that its keyword parameters name, all of them for `**kwargs`. It says `None` where
-    it has no value.
+    of the context that its keyword parameters name, all of them for `**kwargs`. It returns `None` if it
+    has no value.
 
     Raises `ValueError` for two keys of one name, `TypeError` for anything but a mapping, and for a
     key or a callback of another form.
@@ -53,10 +53,10 @@ class ParameterRegistry:
         return name in self._sources
 
     async def resolve(self, name: str, *, context: Mapping[str, Any]) -> Any:
-        """Give the context's value, else the registry's, or `None` if neither has one.
+        """Return the context's value, else the registry's, or `None` if neither has one.
 
-        A failing callback is logged, and has no value. A sync callback runs in a worker thread,
-        which a cancelled caller leaves to itself.
+        A callback that fails is logged and counts as having no value. A sync callback runs in a worker
+        thread; if the caller is cancelled, the thread goes on and its value is lost.
         """
         if name in context:
             return context[name]
@@ -66,7 +66,7 @@ class ParameterRegistry:
             return None
 
     async def _ask(self, name: str, *, context: Mapping[str, Any], run_sync: RunSync) -> Any:
-        """Give the registry's own value or `None`; sync callbacks are run by `run_sync`.
+        """Return the registry's own value or `None`; run sync callbacks with `run_sync`.
 
         Raises `SourceError` if the callback fails, after logging it.
         """
@@ -92,16 +92,16 @@ async def resolve_hidden(
     run_sync: RunSync,
     tool_name: str,
 ) -> dict[str, Any]:
-    """Find the values of a call's hidden parameters, one after the other; the objects themselves.
+    """Return the values of a call's hidden parameters, found one after the other and not copied.
 
     A parameter that is not required and has no value is left out. Raises
     `ToolFailure("missing_parameter", ...)` if a required one has none or a callback fails; it names
-    parameters and no values. A cancelled caller finds nothing running but what `run_sync` left.
+    parameters and no values. After a cancellation nothing runs but what `run_sync` left running.
     """
     sources = registry or _NO_SOURCES
     values = {item.name: context[item.name] for item in parameters if item.name in context}
     absent = [item for item in parameters if item.name not in context]
-    # No callback is asked in vain for a call that cannot run.
+    # Do not call a callback for a call that cannot run.
     _require([item for item in absent if item.name not in sources], tool_name)
     for parameter in absent:
         try:
@@ -136,7 +136,7 @@ class _Literal(NamedTuple):
 
 
 class _Callback(NamedTuple):
-    """A callback with what its signature says; it `accepts` these keywords, or all of them for `None`."""
+    """A callback and what its signature says; it `accepts` these keywords, or all if that is `None`."""
 
     function: Callable[..., Any]
     accepts: frozenset[str] | None
@@ -150,7 +150,7 @@ class _Callback(NamedTuple):
 
 
 def _is_not_the_callbacks(error: BaseException) -> bool:
-    """Whether it asks for the end of the call or of the program, by itself or inside of a group."""
+    """Whether it asks for the end of the call or of the program, alone or inside a group."""
     passed_on = (KeyboardInterrupt, SystemExit, GeneratorExit, get_cancelled_exc_class())
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(passed_on) is not None

@@ -76,9 +76,9 @@ class HistoryRecord:
         return self._reader.messages()
 
     def start(self) -> None:
-        """Add the user message, after a system prompt if there is none; raise for a bad history.
+        """Add the user message, after a system prompt if there is none.
 
-        Nothing is added then.
+        For a bad history, raise and add nothing.
         """
         self._reader.messages()
         if self._system_prompt and not has_system_message(self.history):
@@ -123,7 +123,7 @@ class HistoryRecord:
         self._answered = True
 
     def settle(self) -> None:
-        """Leave a history that every provider accepts and that tells what happened."""
+        """Leave a history that every provider accepts and that says what happened."""
         if self.settled:
             return
         self.settled = True

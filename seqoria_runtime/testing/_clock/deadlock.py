@@ -15,7 +15,7 @@ OnDeadlock: TypeAlias = Callable[[str], None]
 
 _GRACE = 0.5
 _NOTHING = "no timer and no thread can wake the tasks any more (virtual time does not wait for real I/O):"
-SPINNING = "tasks go on for ever without time moving:"
+SPINNING = "tasks go on forever without time moving:"
 _BACKENDS = frozenset({"anyio", "asyncio", "trio"})
 _LIBRARIES = _BACKENDS | sys.stdlib_module_names | {__name__.partition(".")[0]}
 _SUSPENDED = (("cr", "cr_await"), ("ag", "ag_await"), ("gi", "gi_yieldfrom"))

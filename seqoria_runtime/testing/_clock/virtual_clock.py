@@ -19,7 +19,7 @@ class VirtualClock(trio.abc.Instrument):
     """Runs one loop's clock: it starts at 0.0, and moves only when every task waits for a deadline.
 
     `on_deadlock` is called with a report when nothing can wake the loop any more. While it is `None`,
-    the loop waits for ever.
+    the loop waits forever.
     """
 
     def __init__(self) -> None:

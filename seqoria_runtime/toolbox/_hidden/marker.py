@@ -45,7 +45,7 @@ def hides_whole_value(node: Node, definitions: Definitions) -> bool:
         return True
     reference = node.get("schema_ref", "")
     if reference in definitions:
-        # Without the definition itself: `type Tree = list[Tree] | None` refers to itself for ever.
+        # Without the definition itself: `type Tree = list[Tree] | None` refers to itself forever.
         others = {name: schema for name, schema in definitions.items() if name != reference}
         return hides_whole_value(definitions[reference], others)
     return node["type"] in _TRANSPARENT and any(
