@@ -1,30 +1,30 @@
-"""A line of batches that wait for places, in the order of their numbers."""
+"""The line of batches that wait for a place of one pool."""
 
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .places import Ticket
+    from .pool import Pool
 
 
 class Line:
-    """Batches in the order of their numbers, nested ones apart, since only these may borrow a place.
+    """Batches that wait for a place of a pool, in the order of their numbers.
 
-    `for_slots` says what is waited for here: a slot, or a place under a cap. A batch that has left the
-    line, or waits for the other kind now, is not taken out but passed over when its number comes up.
+    Nested ones are kept apart, since only these may borrow a place. A batch that has lost its turn, or has
+    another number now, is not taken out but passed over when its old number comes up.
     """
 
-    __slots__ = ("_for_slots", "_nested", "_roots")
+    __slots__ = ("_nested", "_pool", "_roots")
 
-    def __init__(self, *, for_slots: bool = False) -> None:
-        self._for_slots = for_slots
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
         self._roots: list[tuple[int, Ticket]] = []
         self._nested: list[tuple[int, Ticket]] = []
 
     def push(self, ticket: "Ticket") -> None:
         """Put a batch where its number belongs."""
-        assert ticket.number is not None
-        heappush(self._roots if ticket.caller is None else self._nested, (ticket.number, ticket))
+        heappush(self._roots if ticket.caller is None else self._nested, (ticket.turns[self._pool], ticket))
 
     def pop(self) -> "Ticket | None":
         """Take out the batch with the lowest number; `None` if nobody waits."""
@@ -63,7 +63,7 @@ class Line:
     def _head(self, heap: "list[tuple[int, Ticket]]") -> "Ticket | None":
         while heap:
             number, ticket = heap[0]
-            if ticket.number == number and ticket.for_slot == self._for_slots:
+            if ticket.turns.get(self._pool) == number:
                 return ticket
             heappop(heap)
         return None

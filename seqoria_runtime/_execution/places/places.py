@@ -4,7 +4,8 @@ A call needs a slot and, if its tool or server has a limit, a place under that t
 has all of them, or gets none. Synchronous, so that no lock is needed; knows nothing of tasks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
@@ -32,6 +33,9 @@ class Order(Protocol):
     @property
     def only_group(self) -> Group | None:
         """The group of all calls, if they form a single one."""
+
+    def ready_groups(self) -> list[Group]:
+        """The groups that have a ready call."""
 
     def first_group(self, full: Sequence[Group]) -> Group | None:
         """The group of the ready call that should start first, leaving out the groups in `full`."""
@@ -97,13 +101,6 @@ class Grant:
             grant = grant.ticket.started_by
         return grant
 
-    def is_inside(self, other: "Grant") -> bool:
-        """Whether `other` started this call, directly or through further calls."""
-        grant = self.ticket.started_by
-        while grant is not None and grant is not other:
-            grant = grant.ticket.started_by
-        return grant is not None
-
 
 class Ticket:
     """A batch in the queue: its calls wait as one, so that batches are served in turn.
@@ -113,9 +110,7 @@ class Ticket:
     """
 
     __slots__ = (
-        "batch", "caller", "closed", "eager", "for_slot", "lacking", "number", "only_group", "order",
-        "started_by",
-        "woken_for",
+        "batch", "caller", "closed", "eager", "only_group", "order", "started_by", "turns", "woken_for",
     )  # fmt: skip
 
     def __init__(self, slots: Pool, batch: Batch, order: Order, started_by: Grant | None) -> None:
@@ -124,14 +119,10 @@ class Ticket:
         self.only_group = order.only_group
         self.started_by = started_by
         self.caller = None if started_by is None else started_by.nearest(slots)
-        self.number: int | None = None
-        """Its number in the lines; `None` while it waits for nothing."""
-        self.for_slot = False
-        """Whether it waits for a slot, or for a place under a cap."""
-        self.lacking: list[Pool] = []
-        """The caps under which it waits for a place, where it does."""
-        self.woken_for: Pool | None = None
-        """The cap under which a place came free for it, while it waits for its slot."""
+        self.turns: dict[Pool, int] = {}
+        """The pools that it waits for, and its number in the line of each."""
+        self.woken_for: list[Pool] = []
+        """The caps under which a place came free for it, while it waits for its slot."""
         self.eager = False
         """Whether it takes all places that it can get. At first it takes one, and runs its calls there."""
         self.closed = False
@@ -146,8 +137,8 @@ class Places:
         self.calling_tools: set[str] = set()
         """The tools whose calls have started batches of their own."""
         self._capped: WeakKeyDictionary[ConcurrencyCap, Pool] = WeakKeyDictionary()
-        self._line = Line(for_slots=True)
-        self._line_of_children = Line(for_slots=True)
+        self._line_of_children = Line(self.slots)
+        """Batches for which the call that started them has a slot to lend."""
         self._tickets: dict[Ticket, None] = {}
         self._changed: dict[Pool, None] = {}
         self._numbers = count()
@@ -170,8 +161,7 @@ class Places:
                 return []
             self._park(caller, ticket)
         self._tickets[ticket] = None
-        self._queue(ticket)
-        return self.assign()
+        return self.more(ticket)
 
     def more(self, ticket: Ticket) -> list[Grant]:
         """More calls of the batch may have become ready; return the starts to make."""
@@ -189,25 +179,23 @@ class Places:
         Its own batches are told. Its places come back unless its thread still runs in them.
         """
         grant.over = True
+        self._go_on(grant)
         if grant.batches:
             batches, grant.batches, grant.line = grant.batches, None, None
             for nested in batches:
                 nested.batch.caller_ended(_ended(grant))
         elif not thread_runs and (successor := self._successor(grant)) is not None:
             return [successor]
-        ticket = grant.ticket
-        if ticket.for_slot or len(grant.places) > 1:
-            # What has just ended was this batch's turn: it goes behind all that wait now, so that none of
-            # them waits for two of its calls. A turn at a cap is only used up by a call under a cap.
-            self._wait_no_more(ticket)
+        # What has just ended was this batch's turn: it goes behind all that wait now for such places, so that
+        # none of them waits for two of its calls.
+        self._lose_turns(grant.ticket, [place.pool for place in grant.places])
         grant.thread_runs = thread_runs
         stuck = [place.pool.abandon(place, grant.tool) for place in grant.places if thread_runs]
         if any(stuck):
             self._tell_stuck()
         for place in grant.places:
             self._let_go(place)
-        self._ask_again(ticket)
-        return self.assign()
+        return self.more(grant.ticket)
 
     def thread_ended(self, grant: Grant) -> list[Grant]:
         """The thread of a call that is over has ended; return the starts that this makes possible."""
@@ -230,7 +218,11 @@ class Places:
     def close(self, ticket: Ticket) -> list[Grant]:
         """Start no more calls of a batch; return the starts of others that may come first now."""
         ticket.closed = True
-        self._wait_no_more(ticket)
+        pools = {self.slots: None, **ticket.turns}
+        self._lose_turns(ticket, pools)
+        # What has closed is forgotten, so that nothing is left to the garbage collector.
+        for line in (self._line_of_children, *[pool.line for pool in pools]):
+            line.forget_the_gone()
         return self.assign()
 
     def leave(self, ticket: Ticket, resume: Callable[[], None]) -> bool:
@@ -240,10 +232,7 @@ class Places:
         both would work in one place. `resume` is called when it may go on.
         """
         self._tickets.pop(ticket, None)
-        # What has closed is forgotten, so that nothing is left to the garbage collector.
         del ticket.batch, ticket.order
-        for line in (self._line, *[pool.line for pool in ticket.lacking]):
-            line.forget_the_gone()
         caller = ticket.caller
         if caller is None or caller.batches is None or ticket not in caller.batches:
             return True
@@ -257,23 +246,22 @@ class Places:
         """The call that started this batch was cancelled while it waited for a place, and goes on."""
         caller = ticket.caller
         assert caller is not None
-        caller.resume = None
-        for place in caller.places:
-            place.pool.lendable.pop(place, None)
-            place.pool.resuming.pop(place, None)
+        if caller.resume is not None:
+            self._go_on(caller)
 
     def assign(self) -> list[Grant]:
         """Admit every call that may start now, in turn; return the starts to make.
 
         Called after every change. Calls that wait to go on come first. Then batches are asked in the order of
-        their numbers: a batch whose calls all lack places under caps is passed over and keeps its number.
+        their numbers: a batch whose calls all lack places under caps is passed over, and waits for those.
         """
         starts: list[Grant] = []
         while True:
             while self._changed:
                 pool, _ = self._changed.popitem()
                 self._resume_lenders(pool)
-                self._wake(pool)
+                if pool is not self.slots:
+                    self._wake(pool)
             ticket = self._next()
             if ticket is None:
                 return starts
@@ -283,35 +271,41 @@ class Places:
         """The batch whose turn it is, of those for which there is a slot."""
         slots = self.slots
         if slots.in_use < slots.limit:
-            return self._line.pop()
+            return slots.line.pop()
         if not slots.lendable:
             return None
         # A parked call's slot serves its own batches first, so that what has been started is finished first.
         while (ticket := self._line_of_children.pop_nested()) is not None:
             if ticket.caller is not None and ticket.caller.places[0] in slots.lendable:
                 return ticket
-        return self._line.pop_nested()
+        return slots.line.pop_nested()
 
     def _serve(self, ticket: Ticket, starts: list[Grant]) -> None:
-        number = ticket.number
-        self._wait_no_more(ticket)
+        number = ticket.turns[self.slots]
+        # A turn at a cap is for a call under that cap.
+        caps = {pool for pool in ticket.woken_for if ticket.turns[pool] == number}
+        self._lose_turns(ticket, caps)
         lacking: list[Pool] = []
-        grant = self._admit(ticket, lacking)
+        grant = self._admit(ticket, lacking, caps)
         if grant is not None:
             starts.append(grant)
-            if ticket.eager and ticket.order.ready:
-                self._queue(ticket)
-        elif lacking:
-            ticket.number, ticket.for_slot = number, False
-            ticket.lacking = lacking
-            for pool in lacking:
-                pool.line.push(ticket)
-            if any(pool.stuck_since is not None for pool in lacking):
-                ticket.batch.places_stuck()
+            for place in grant.places:
+                ticket.turns.pop(place.pool, None)
+            number = next(self._numbers)  # a turn is for one call
+        for pool in lacking:
+            if pool not in ticket.turns:
+                self._wait(ticket, pool, number)
+        if caps if grant is None else ticket.eager:
+            self._ask_again(ticket)
 
-    def _admit(self, ticket: Ticket, lacking: list[Pool]) -> Grant | None:
-        """Take all places of the first ready call for which there are all, and none for any other."""
+    def _admit(self, ticket: Ticket, lacking: list[Pool], caps: AbstractSet[Pool]) -> Grant | None:
+        """Take all places of the first ready call for which there are all, and none for any other.
+
+        With `caps`, only calls under one of these are admitted.
+        """
         full: list[Group] = []
+        if caps:
+            full = [group for group in ticket.order.ready_groups() if caps.isdisjoint(group)]
         while (group := ticket.order.first_group(full)) is not None:
             sources = []
             for pool in (self.slots, *group):
@@ -334,40 +328,47 @@ class Places:
         ticket, places = grant.ticket, grant.places
         order, group = ticket.order, ticket.only_group
         ready = order.ready
-        if not ready or group is None or ticket.closed or self._line.has_others(ticket):
+        if not ready or group is None or ticket.closed:
             return None
-        if ready > 1 and ticket.eager and ticket.number is None:
+        if ready > 1 and ticket.eager and self.slots not in ticket.turns:
             return None  # more than one can start now
         for place in places:
             pool = place.pool
             if place.lent_to is not None or pool.in_use > pool.limit or pool.resuming:
                 return None
-        if group and any(pool.line.has_others(ticket) for pool in group):
-            return None
+            if pool.line.has_others(ticket):
+                return None
         return Grant(ticket, order.take_from(group), places, next(self._sequence))
-
-    def _queue(self, ticket: Ticket) -> None:
-        ticket.number = next(self._numbers)
-        self._wait_for_slot(ticket)
-
-    def _wait_for_slot(self, ticket: Ticket) -> None:
-        ticket.for_slot = True
-        self._line.push(ticket)
-        if ticket.caller is not None and ticket.caller.line is not None:
-            ticket.caller.line.push(ticket)
-            if ticket.caller.places[0] in self.slots.lendable:
-                self._line_of_children.push(ticket)
-        if self.slots.stuck_since is not None:
-            ticket.batch.places_stuck()
 
     def _ask_again(self, ticket: Ticket) -> None:
         """Let a batch be asked for a call to start, if it has one and is not asked anyway."""
-        if ticket.closed or not ticket.order.ready:
-            return
-        if ticket.number is None:
-            self._queue(ticket)
-        elif not ticket.for_slot:
-            self._wait_for_slot(ticket)
+        if not ticket.closed and ticket.order.ready and self.slots not in ticket.turns:
+            self._wait(ticket, self.slots, next(self._numbers))
+
+    def _wait(self, ticket: Ticket, pool: Pool, number: int) -> None:
+        ticket.turns[pool] = number
+        pool.line.push(ticket)
+        caller = ticket.caller
+        if pool is self.slots and caller is not None and caller.line is not None:
+            caller.line.push(ticket)
+            if caller.places[0] in pool.lendable:
+                self._line_of_children.push(ticket)
+        if pool.stuck_since is not None:
+            ticket.batch.places_stuck()
+
+    def _lose_turns(self, ticket: Ticket, pools: Iterable[Pool]) -> None:
+        """Take a batch out of the line for slots and the lines of these pools."""
+        for pool in (self.slots, *pools):
+            ticket.turns.pop(pool, None)
+        while ticket.woken_for:
+            pool = ticket.woken_for.pop()
+            if ticket.caller is None:
+                pool.woken_roots -= 1
+            else:
+                pool.woken_nested -= 1
+            if pool in ticket.turns:
+                pool.line.push(ticket)
+            self._changed[pool] = None  # there may be room for the next one
 
     def _wake(self, pool: Pool) -> None:
         """Let as many batches ask for a slot as there are places under a cap for them.
@@ -384,114 +385,100 @@ class Places:
             self._wake_for(pool, ticket)
 
     def _wake_for(self, pool: Pool, ticket: Ticket) -> None:
-        ticket.woken_for = pool
-        self._wait_for_slot(ticket)
-
-    def _wait_no_more(self, ticket: Ticket) -> None:
-        ticket.number = None
-        pool, ticket.woken_for = ticket.woken_for, None
-        if pool is None:
-            return
-        if ticket.caller is None:
-            pool.woken_roots -= 1
-        else:
-            pool.woken_nested -= 1
-        self._changed[pool] = None  # there may be room for the next one, if this one does not use it
+        ticket.woken_for.append(pool)
+        turn = ticket.turns[pool]
+        if ticket.turns.get(self.slots, turn) >= turn:
+            self._wait(ticket, self.slots, turn)
 
     def _let_go(self, place: Place) -> None:
-        """Take a place back if its call, that call's thread and its loan have all ended."""
-        grant, pool = place.grant, place.pool
-        if not grant.over or grant.thread_runs or place.lent_to is not None:
-            return
-        del place.grant
-        pool.lendable.pop(place, None)
-        pool.resuming.pop(place, None)
-        lender = place.borrowed_from
-        self._changed[pool] = None
+        """Take the place of a call that is over out of use, unless its thread still runs in it.
+
+        It goes back to its lender. If it is lent, it is the lender's loan from now on.
+        """
+        pool, lender, loan = place.pool, place.borrowed_from, place.lent_to
+        if not place.grant.thread_runs:
+            del place.grant
+            place.borrowed_from = place.lent_to = None
+            if loan is not None:
+                loan.borrowed_from = lender
+            if lender is not None:
+                lender.lent_to = loan
+            elif loan is None:
+                pool.in_use -= 1
+                self._changed[pool] = None
+        while lender is not None and lender.grant.over:
+            lender = lender.borrowed_from
         if lender is None:
-            pool.in_use -= 1
             return
-        place.borrowed_from = lender.lent_to = None
-        if lender.grant.over:
-            self._let_go(lender)
-        elif lender.grant.batches or lender.grant.resume is not None:
+        if lender.grant.resume is not None:
+            self._unpark(lender.grant)
+        elif lender.grant.batches and lender.lent_to is None:
             self._make_lendable(lender)
 
     def _make_lendable(self, place: Place) -> None:
         grant, pool = place.grant, place.pool
         pool.lendable[place] = None
         self._changed[pool] = None
-        pool.resuming.pop(place, None)
-        if grant.resume is not None:
-            self._try_to_resume(grant)
-        elif pool is self.slots and grant.line is not None and (own := grant.line.first_nested()) is not None:
+        if pool is self.slots and grant.line is not None and (own := grant.line.first_nested()) is not None:
             self._line_of_children.push(own)
 
     def _park(self, caller: Grant, ticket: Ticket) -> None:
         if caller.batches is None:
-            caller.batches, caller.line = {}, Line(for_slots=True)
+            caller.batches, caller.line = {}, Line(self.slots)
             self.calling_tools.add(caller.tool)
         parked = bool(caller.batches)
         caller.batches[ticket] = None
         if parked:
             return
-        resume, caller.resume = caller.resume, None
-        if resume is not None:
-            resume()  # it has lent places already; another of its tasks may go on
+        self._go_on(caller)  # another of its tasks may wait for a place that it has lent
         for place in caller.places:
-            place.pool.resuming.pop(place, None)
             if place.lent_to is None:
                 self._make_lendable(place)
 
     def _unpark(self, grant: Grant) -> bool:
-        """Have a call go on, unless a place of its is at work for a stranger; return whether it goes on."""
-        waits = False
+        """Have a call go on, unless others are at work in its places; return whether it goes on."""
+        loans = [loan for place in grant.places if (loan := _live_loan(place)) is not None]
+        moves = [(loan, _other_source(loan)) for loan in loans]
+        if all(source is not None for _, source in moves):
+            for loan, source in moves:
+                self._move(loan, source)
+            self._go_on(grant)
+            return True
+        for loan in loans:
+            loan.pool.resuming[grant] = None
         for place in grant.places:
-            loan = place.lent_to
-            if loan is None or loan.grant.over or loan.grant.is_inside(grant) or self._move_loan(place):
-                continue
-            place.pool.resuming[place] = None
-            waits = True
-        for place in grant.places:
-            if not waits:
-                place.pool.lendable.pop(place, None)
-            elif place.lent_to is None:
-                # The call that it waits for may need another place of its, by a nested call.
-                place.pool.lendable[place] = self._changed[place.pool] = None
-        return not waits
+            # The calls that it waits for may need another place of its, for a nested call.
+            if place.lent_to is None and place not in place.pool.lendable:
+                self._make_lendable(place)
+        return False
 
-    def _try_to_resume(self, grant: Grant) -> None:
-        if grant.resume is not None and self._unpark(grant):
-            resume, grant.resume = grant.resume, None
+    def _go_on(self, grant: Grant) -> None:
+        """Let a call work in its places, and its task that waited for that go on."""
+        for place in grant.places:
+            place.pool.lendable.pop(place, None)
+            place.pool.resuming.pop(grant, None)
+        resume, grant.resume = grant.resume, None
+        if resume is not None:
             resume()
 
     def _resume_lenders(self, pool: Pool) -> None:
-        while pool.resuming:
-            place = next(iter(pool.resuming))
-            if not self._move_loan(place):
-                return
-            self._try_to_resume(place.grant)
+        if pool.resuming and (pool.free or pool.lendable):
+            for grant in tuple(pool.resuming):
+                self._unpark(grant)
 
-    def _move_loan(self, place: Place) -> bool:
-        """Have another place stand in for this one, which is lent; return whether there is one.
-
-        It may be that of a call that was admitted before the borrower, as this one was, and of no other: else
-        calls could wait for each other in a circle.
-        """
-        loan, pool = place.lent_to, place.pool
-        assert loan is not None
-        if pool.in_use < pool.limit:
+    def _move(self, loan: Place, source: Place | Pool | None) -> None:
+        """Have another place stand in for the one that was lent."""
+        pool, lender = loan.pool, loan.borrowed_from
+        assert lender is not None
+        lender.lent_to = None
+        if isinstance(source, Place):
+            del pool.lendable[source]
+            source.lent_to, loan.borrowed_from = loan, source
+        else:
             pool.in_use += 1
             loan.borrowed_from = None
-        else:
-            other = next(iter(pool.lendable), None)
-            if other is None or other.grant.sequence > loan.grant.sequence:
-                return False
-            del pool.lendable[other]
-            other.lent_to, loan.borrowed_from = loan, other
-        place.lent_to = None
-        pool.resuming.pop(place, None)
-        return True
+        if pool.check_stuck():
+            self._tell_stuck()
 
     def _tell_stuck(self) -> None:
         for ticket in tuple(self._tickets):
@@ -519,6 +506,27 @@ def _source(pool: Pool, caller: Grant | None) -> Place | Pool | None:
     if caller is None:
         return None
     return next(iter(pool.lendable), None)
+
+
+def _live_loan(place: Place) -> Place | None:
+    """The loan of this place, past those that are left to threads of calls that are over."""
+    loan = place.lent_to
+    while loan is not None and loan.grant.over:
+        loan = loan.lent_to
+    return loan
+
+
+def _other_source(loan: Place) -> Place | Pool | None:
+    """What can stand in for the place that was lent: the pool itself, another place, or nothing.
+
+    The other place has to be that of a call that was admitted before the borrower, as the lender was: calls
+    wait for later ones only, so never in a circle.
+    """
+    pool = loan.pool
+    if pool.in_use < pool.limit:
+        return pool
+    other = next(iter(pool.lendable), None)
+    return other if other is not None and other.grant.sequence < loan.grant.sequence else None
 
 
 def _ended(grant: Grant) -> CallEndedError:

@@ -60,12 +60,12 @@ class Pool:
         """How many places are out, loans apart. May exceed a limit that was lowered, for a while."""
         self.lendable: dict[Place, None] = {}
         """Places of parked calls that are not lent out."""
-        self.line = Line()
-        """Batches whose next call lacks nothing but a place of this pool."""
+        self.line = Line(self)
+        """Batches that wait for a place of this pool."""
         self.woken_roots = self.woken_nested = 0
         """How many of these wait for a slot now, since there is a place for them here."""
-        self.resuming: dict[Place, None] = {}
-        """Lent places of calls that could go on, had they their place back."""
+        self.resuming: dict[Grant, None] = {}
+        """Calls that could go on, had they their place back."""
         self.stuck_since: float | None = None
         """Since when abandoned threads hold every place, with none back since; `None` if they do not."""
 
