@@ -60,7 +60,8 @@ class Grant:
     """
 
     __slots__ = (
-        "batches", "call", "line", "over", "places", "resume", "sequence", "thread_runs", "ticket", "tool",
+        "batches", "call", "depth", "line", "over", "places", "resume", "sequence", "thread_runs", "ticket",
+        "tool",
     )  # fmt: skip
 
     def __init__(self, ticket: "Ticket", call: int, places: tuple[Place, ...], sequence: int) -> None:
@@ -69,6 +70,8 @@ class Grant:
         self.places = places
         self.sequence = sequence
         self.tool = ""
+        self.depth = 0
+        """How many calls of tools it is nested in, each of which waits for the next in its own task."""
         self.batches: dict[Ticket, None] | None = None
         self.line: Line | None = None
         """Its own batches that wait for a slot."""
@@ -96,13 +99,6 @@ class Grant:
         while grant is not None and grant.places[0].pool is not slots:
             grant = grant.ticket.started_by
         return grant
-
-    def is_inside(self, other: "Grant") -> bool:
-        """Whether `other` started this call, directly or through further calls."""
-        grant = self.ticket.started_by
-        while grant is not None and grant is not other:
-            grant = grant.ticket.started_by
-        return grant is not None
 
 
 class Ticket:
@@ -206,6 +202,11 @@ class Places:
             self._tell_stuck()
         for place in grant.places:
             self._let_go(place)
+            if thread_runs and (lender := place.borrowed_from) is not None:
+                # Threads of answered calls do not hold up a call that has lent them a place.
+                while lender.grant.over and lender.borrowed_from is not None:
+                    lender = lender.borrowed_from
+                self._try_to_resume(lender.grant)
         self._ask_again(ticket)
         return self.assign()
 
@@ -242,7 +243,7 @@ class Places:
         self._tickets.pop(ticket, None)
         # What has closed is forgotten, so that nothing is left to the garbage collector.
         del ticket.batch, ticket.order
-        for line in (self._line, *[pool.line for pool in ticket.lacking]):
+        for line in (self._line, self._line_of_children, *[pool.line for pool in ticket.lacking]):
             line.forget_the_gone()
         caller = ticket.caller
         if caller is None or caller.batches is None or ticket not in caller.batches:
@@ -254,9 +255,14 @@ class Places:
         return False
 
     def go_on_regardless(self, ticket: Ticket) -> None:
-        """The call that started this batch was cancelled while it waited for a place, and goes on."""
+        """The call that started this batch was cancelled while it waited for a place, and goes on.
+
+        Not if another task of the call has parked it again meanwhile: its places serve that batch now.
+        """
         caller = ticket.caller
         assert caller is not None
+        if caller.batches:
+            return
         caller.resume = None
         for place in caller.places:
             place.pool.lendable.pop(place, None)
@@ -447,11 +453,11 @@ class Places:
         """Have a call go on, unless a place of its is at work for a stranger; return whether it goes on."""
         waits = False
         for place in grant.places:
-            loan = place.lent_to
-            if loan is None or loan.grant.over or loan.grant.is_inside(grant) or self._move_loan(place):
-                continue
-            place.pool.resuming[place] = None
-            waits = True
+            if place.is_at_work_for_others() and not self._move_loan(place):
+                place.pool.resuming[place] = None
+                waits = True
+            else:
+                place.pool.resuming.pop(place, None)
         for place in grant.places:
             if not waits:
                 place.pool.lendable.pop(place, None)
@@ -485,7 +491,7 @@ class Places:
             loan.borrowed_from = None
         else:
             other = next(iter(pool.lendable), None)
-            if other is None or other.grant.sequence > loan.grant.sequence:
+            if other is None or other.grant.sequence >= loan.grant.sequence:
                 return False
             del pool.lendable[other]
             other.lent_to, loan.borrowed_from = loan, other

@@ -32,6 +32,16 @@ class Place:
             place = place.borrowed_from
         return place
 
+    def is_at_work_for_others(self) -> bool:
+        """Whether a call that has not ended works in this place, on loan.
+
+        Its own nested calls have all ended when a call asks this; their abandoned threads do not count.
+        """
+        loan = self.lent_to
+        while loan is not None and loan.grant.over:
+            loan = loan.lent_to
+        return loan is not None
+
 
 class Pool:
     """At most `limit` places. Loans do not count, since a lender does not work.
