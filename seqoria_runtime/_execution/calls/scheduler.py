@@ -36,6 +36,9 @@ from .settings import ExecutionSettings
 from .verdict import Ended
 
 _CALLS_PER_CHECKPOINT = 64
+_DEEPEST = 200
+# Each level of calls in calls nests three cancel scopes. The event loops follow these recursively: with some
+# 1,000 of them trio refuses to go on, and on asyncio a cancellation is lost.
 
 
 class _Worker:
@@ -83,6 +86,7 @@ class Scheduler:
         self._scope: CancelScope | None = None
         self._entered = False
         self._launched: deque[Grant] = deque()
+        self._depth = 0
         self._workers = 0
         self._watching = False
         self._news: Event | None = None
@@ -104,6 +108,8 @@ class Scheduler:
                 await checkpoint()
             if self._caller is not None:
                 self._caller.require_live()
+                if not in_this_task:
+                    self._depth = _one_deeper(self._caller)
             self._batch.settle_refused()
             if self._batch.unsettled:
                 await self._run_all(in_this_task=in_this_task)
@@ -274,6 +280,7 @@ class Scheduler:
     async def _run_under(self, scope: CancelScope, worker: _Worker, runner: CallRunner) -> None:
         """Run calls until the scope's deadline has passed, no call has places, or a checkpoint is due."""
         while (grant := worker.grant) is not None and self._stop is None:
+            grant.depth = self._depth
             request, tool, prepared = self._batch.begin(grant.call)
             ended = await runner.run(request, tool, prepared, grant, scope)
             self._settle(worker, grant, ended)
@@ -353,3 +360,11 @@ class Scheduler:
             )
         if self._ticket is not None:
             launch(self._places.more(self._ticket))
+
+
+def _one_deeper(caller: Grant) -> int:
+    if caller.depth >= _DEEPEST:
+        raise RecursionError(
+            f"tool calls are nested more than {_DEEPEST} deep; the last of them is of the tool {caller.tool!r}"
+        )
+    return caller.depth + 1

@@ -275,7 +275,7 @@ class Grant:
     """
 
     __slots__ = (
-        "batches", "call", "line", "over", "places", "resume", "sequence", "thread_runs", "ticket", "tool",
+        "batches", "call", "depth", "line", "over", "places", "resume", "sequence", "thread_runs", "ticket", "tool",
     )  # fmt: skip
 
     def __init__(self, ticket: "Ticket", call: int, places: tuple[Place, ...], sequence: int) -> None:
@@ -284,6 +284,8 @@ class Grant:
         self.places = places
         self.sequence = sequence
         self.tool = ""
+        self.depth = 0
+        """How many calls it is nested in that wait in tasks around its own."""
         self.batches: dict[Ticket, None] | None = None
         self.line: Line | None = None
         """Its own batches that wait for a slot."""
