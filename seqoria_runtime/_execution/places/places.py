@@ -180,7 +180,7 @@ class Places:
                 ticket.turns.pop(place.pool, None)
             number = next(self._numbers)  # a turn is for one call
         for pool in lacking:
-            if pool not in ticket.turns:
+            if number <= ticket.turns.get(pool, number):
                 self._wait(ticket, pool, number)
         if caps if grant is None else ticket.eager:
             self._ask_again(ticket)
