@@ -275,7 +275,8 @@ class Grant:
     """
 
     __slots__ = (
-        "batches", "call", "depth", "line", "over", "places", "resume", "sequence", "thread_runs", "ticket", "tool",
+        "batches", "call", "depth", "line", "over", "places", "resume", "sequence", "thread_runs", "ticket",
+        "tool",
     )  # fmt: skip
 
     def __init__(self, ticket: "Ticket", call: int, places: tuple[Place, ...], sequence: int) -> None:
