@@ -11,11 +11,16 @@ import pytest
 
 from seqoria_runtime._base.tools import ConcurrencyCap
 from seqoria_runtime._execution.batches.planner import GraphNode
-from seqoria_runtime._execution.places.places import Grant, Places
+from seqoria_runtime._execution.places.places import Places
+from seqoria_runtime._execution.places.pool import Grant
 from seqoria_runtime.models.errors import CallEndedError
 from tests.support.places import CheckedClient, Client, Load
 
 TraceFunction: TypeAlias = Callable[[FrameType, str, object], "TraceFunction | None"]
+
+
+def stuck_since(client: Client) -> float | None:
+    return client.slots.stuck_since
 
 
 def borrowed(grant: Grant) -> list[Grant | None]:
@@ -619,13 +624,13 @@ def test_waiting_batches_hear_once_when_abandoned_threads_come_to_hold_every_slo
     waiting = client.uncapped(1)
     client.now = 1.0
     load.end(first, thread_runs=True)
-    assert (client.slots.stuck_since, waiting.stuck) == (None, 0)
+    assert (stuck_since(client), waiting.stuck) == (None, 0)
     client.now = 2.0
     load.end(second, thread_runs=True)
-    assert (client.slots.stuck_since, waiting.stuck) == (2.0, 1)
+    assert (stuck_since(client), waiting.stuck) == (2.0, 1)
     client.now = 3.0
     client.thread_ended(first)
-    assert (client.slots.stuck_since, len(waiting.running)) == (None, 1)
+    assert (stuck_since(client), len(waiting.running)) == (None, 1)
 
 
 @pytest.mark.clause("C51")
@@ -646,15 +651,15 @@ def test_a_call_that_ends_over_an_abandoned_nested_thread_does_not_start_the_wai
     parent.tool, child.tool = "parent", "child"
     client.now = 1.0
     nested.end(thread_runs=True)
-    assert client.slots.stuck_since == 1.0
+    assert stuck_since(client) == 1.0
     client.now = 2.0
     outer.end(thread_runs=True)
-    assert client.slots.stuck_since == 1.0
+    assert stuck_since(client) == 1.0
     assert sorted(client.slots.abandoned) == ["child", "parent"]
     client.thread_ended(child)
-    assert (client.slots.stuck_since, client.slots.free) == (1.0, 0)
+    assert (stuck_since(client), client.slots.free) == (1.0, 0)
     client.thread_ended(parent)
-    assert (client.slots.stuck_since, client.slots.free) == (None, 1)
+    assert (stuck_since(client), client.slots.free) == (None, 1)
 
 
 # Another number of slots
@@ -700,12 +705,12 @@ def test_fewer_slots_can_be_held_by_the_threads_that_hold_some_of_them() -> None
     client = Client(2)
     load = client.uncapped(2)
     load.end(thread_runs=True)
-    assert client.slots.stuck_since is None
+    assert stuck_since(client) is None
     client.now = 5.0
     client.launch(client.places.resize(1))
-    assert client.slots.stuck_since == 5.0
+    assert stuck_since(client) == 5.0
     client.launch(client.places.resize(2))
-    assert client.slots.stuck_since is None
+    assert stuck_since(client) is None
 
 
 def test_a_batch_of_another_client_is_nested_in_the_innermost_call_of_this_one() -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from seqoria_runtime._execution.batches.planner import GraphNode
-from seqoria_runtime._execution.places.places import Grant, Places
+from seqoria_runtime._execution.places.places import Places
+from seqoria_runtime._execution.places.pool import Grant
 from seqoria_runtime.models.errors import CallEndedError
 from tests.conftest import PROFILE
 from tests.support.places import CheckedClient, Client, Load
