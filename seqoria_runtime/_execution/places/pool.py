@@ -34,7 +34,7 @@ class Order(Protocol):
         """Take the ready call of this group that should start first; return its position."""
 
 
-class Batch(Protocol):
+class WaitingBatch(Protocol):
     """A batch as the places see it: what is called back about it."""
 
     def launch(self, grant: "Grant") -> None:
@@ -327,7 +327,7 @@ class Ticket:
         "batch", "caller", "closed", "eager", "only_group", "order", "started_by", "turns", "woken_for",
     )  # fmt: skip
 
-    def __init__(self, slots: Pool, batch: Batch, order: Order, started_by: Grant | None) -> None:
+    def __init__(self, slots: Pool, batch: WaitingBatch, order: Order, started_by: Grant | None) -> None:
         self.batch = batch
         self.order = order
         self.only_group = order.only_group
