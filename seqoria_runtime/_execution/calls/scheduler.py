@@ -365,6 +365,6 @@ class Scheduler:
 def _one_deeper(caller: Grant) -> int:
     if caller.depth >= _DEEPEST:
         raise RecursionError(
-            f"tool calls are nested more than {_DEEPEST} deep; the last of them is of the tool {caller.tool!r}"
+            f"tool calls are nested more than {_DEEPEST} deep; the last one is of the tool {caller.tool!r}"
         )
     return caller.depth + 1

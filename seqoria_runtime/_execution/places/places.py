@@ -202,11 +202,6 @@ class Places:
             self._tell_stuck()
         for place in grant.places:
             self._let_go(place)
-            if thread_runs and (lender := place.borrowed_from) is not None:
-                # Threads of answered calls do not hold up a call that has lent them a place.
-                while lender.grant.over and lender.borrowed_from is not None:
-                    lender = lender.borrowed_from
-                self._try_to_resume(lender.grant)
         self._ask_again(ticket)
         return self.assign()
 
@@ -407,7 +402,10 @@ class Places:
     def _let_go(self, place: Place) -> None:
         """Take a place back if its call, that call's thread and its loan have all ended."""
         grant, pool = place.grant, place.pool
-        if not grant.over or grant.thread_runs or place.lent_to is not None:
+        if not grant.over or place.lent_to is not None:
+            return
+        if grant.thread_runs:
+            self._leave_to_thread(place)
             return
         del place.grant
         pool.lendable.pop(place, None)
@@ -422,6 +420,14 @@ class Places:
             self._let_go(lender)
         elif lender.grant.batches or lender.grant.resume is not None:
             self._make_lendable(lender)
+
+    def _leave_to_thread(self, place: Place) -> None:
+        """Have the lender of this place go on, if it waits for it: threads of answered calls hold up none."""
+        lender = place.borrowed_from
+        while lender is not None and lender.grant.over:
+            lender = lender.borrowed_from
+        if lender is not None:
+            self._try_to_resume(lender.grant)
 
     def _make_lendable(self, place: Place) -> None:
         grant, pool = place.grant, place.pool
