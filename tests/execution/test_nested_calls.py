@@ -464,7 +464,7 @@ async def test_calls_can_be_nested_two_hundred_deep_and_be_cancelled_there(way: 
 
     def answer(asked: ModelRequest) -> Any:
         last = asked.messages[-1]
-        return calls(call("deep", depth=int(last.content))) if last.role == "user" else says("well")
+        return calls(call("deep", depth=int(str(last.content)))) if last.role == "user" else says("well")
 
     @lab.tools.tool()
     async def deep(depth: int) -> str:
