@@ -82,12 +82,7 @@ class Places:
             self._tell_stuck()
         for place in grant.places:
             self._let_go(place)
-<<<<<<< HEAD
         return self.more(grant.ticket)
-=======
-        self._ask_again(ticket)
-        return self.assign()
->>>>>>> wip/attack
 
     def thread_ended(self, grant: Grant) -> list[Grant]:
         """The thread of a call that is over has ended; return the starts that this makes possible."""
@@ -283,20 +278,7 @@ class Places:
             self._wait(ticket, self.slots, turn)
 
     def _let_go(self, place: Place) -> None:
-<<<<<<< HEAD
         """Give the place of a call that is over back, unless its thread still runs in it."""
-=======
-        """Take a place back if its call, that call's thread and its loan have all ended."""
-        grant, pool = place.grant, place.pool
-        if not grant.over or place.lent_to is not None:
-            return
-        if grant.thread_runs:
-            self._leave_to_thread(place)
-            return
-        del place.grant
-        pool.lendable.pop(place, None)
-        pool.resuming.pop(place, None)
->>>>>>> wip/attack
         lender = place.borrowed_from
         if not place.grant.thread_runs and place.pool.give_back(place):
             self._changed[place.pool] = None
@@ -308,14 +290,6 @@ class Places:
             self._unpark(lender.grant)
         elif lender.grant.batches and lender.lent_to is None:
             self._make_lendable(lender)
-
-    def _leave_to_thread(self, place: Place) -> None:
-        """Have the lender of this place go on, if it waits for it: threads of answered calls hold up none."""
-        lender = place.borrowed_from
-        while lender is not None and lender.grant.over:
-            lender = lender.borrowed_from
-        if lender is not None:
-            self._try_to_resume(lender.grant)
 
     def _make_lendable(self, place: Place) -> None:
         grant, pool = place.grant, place.pool
