@@ -4,10 +4,12 @@ The slots of a client are one pool, the limit of each tool or server is another.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias
 
 from seqoria_runtime.models.errors import CallEndedError
+
+_FEW = 64
 
 
 class Order(Protocol):
@@ -214,15 +216,18 @@ class Line:
     another number now, is not taken out but passed over when its old number comes up.
     """
 
-    __slots__ = ("_nested", "_pool", "_roots")
+    __slots__ = ("_nested", "_pool", "_roots", "_sweep_at")
 
     def __init__(self, pool: "Pool") -> None:
         self._pool = pool
         self._roots: list[tuple[int, Ticket]] = []
         self._nested: list[tuple[int, Ticket]] = []
+        self._sweep_at = _FEW
 
     def push(self, ticket: "Ticket") -> None:
         """Put a batch where its number belongs."""
+        if len(self._roots) + len(self._nested) >= self._sweep_at:
+            self._sweep()
         heappush(self._roots if ticket.caller is None else self._nested, (ticket.turns[self._pool], ticket))
 
     def pop(self) -> "Ticket | None":
@@ -258,6 +263,16 @@ class Line:
         """Take out those at the head of the line that have left it."""
         self._head(self._roots)
         self._head(self._nested)
+
+    def _sweep(self) -> None:
+        """Take out all that have left: behind a head that waits for long, they would pile up."""
+        for heap in (self._roots, self._nested):
+            heap[:] = [entry for entry in heap if self._waits(*entry)]
+            heapify(heap)
+        self._sweep_at = _FEW + 2 * (len(self._roots) + len(self._nested))
+
+    def _waits(self, number: int, ticket: "Ticket") -> bool:
+        return ticket.turns.get(self._pool) == number
 
     def _head(self, heap: "list[tuple[int, Ticket]]") -> "Ticket | None":
         while heap:
