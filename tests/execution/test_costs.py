@@ -1,11 +1,13 @@
-"""What admission costs: its steps grow with the calls, and not with their square. Counted, not timed."""
+"""What admission costs: steps that grow with the calls and not with their square, and no memory in the end."""
 
+import gc
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import anyio
 import pytest
 
 from seqoria_runtime._execution.places import places
@@ -117,3 +119,44 @@ def test_twice_as_many_calls_need_about_twice_as_many_steps(
     )
     assert few > size
     assert many < 2.5 * few
+
+
+def tickets() -> int:
+    """How many batches the places remember."""
+    gc.collect()
+    return sum(isinstance(found, places.Ticket) for found in gc.get_objects())
+
+
+@pytest.mark.clause("C49")
+@pytest.mark.parametrize("limit", [1, 2, 16])
+async def test_nested_batches_that_have_ended_are_forgotten(limit: int) -> None:
+    lab = Costly(100)
+    async with lab.client(max_concurrency=limit) as lab.own:
+        await lab.own.run_tool_calls([request("many_nested", name="scarce") for _ in range(3)])
+        assert tickets() == 0
+
+
+@pytest.mark.clause("C43", "C49")
+@pytest.mark.parametrize("name", ["busy", "nests"])
+@pytest.mark.parametrize("limit", [1, 1000])
+async def test_batches_that_gave_up_behind_one_that_waits_are_forgotten(name: str, limit: int) -> None:
+    lab = Lab()
+
+    @lab.tools.tool(max_concurrency=1)
+    async def busy() -> None:
+        await anyio.sleep_forever()
+
+    @lab.tools.tool()
+    async def nests() -> None:
+        await client.run_tool_calls([request("busy")])
+
+    async with lab.client(max_concurrency=limit) as client, anyio.create_task_group() as group:
+        for waiting in ("busy", "busy", "nests"):
+            group.start_soon(client.run_tool_calls, [request(waiting)])
+            await anyio.sleep(1)
+        for _ in range(300):
+            with anyio.move_on_after(0.1):
+                await client.run_tool_calls([request(name)])
+        assert tickets() < 150
+        group.cancel_scope.cancel()
+    assert tickets() == 0

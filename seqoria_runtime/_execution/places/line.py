@@ -1,10 +1,12 @@
 """A line of batches that wait for places, in the order of their numbers."""
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .places import Ticket
+
+_FEW = 64
 
 
 class Line:
@@ -14,16 +16,19 @@ class Line:
     line, or waits for the other kind now, is not taken out but passed over when its number comes up.
     """
 
-    __slots__ = ("_for_slots", "_nested", "_roots")
+    __slots__ = ("_for_slots", "_nested", "_roots", "_sweep_at")
 
     def __init__(self, *, for_slots: bool = False) -> None:
         self._for_slots = for_slots
         self._roots: list[tuple[int, Ticket]] = []
         self._nested: list[tuple[int, Ticket]] = []
+        self._sweep_at = _FEW
 
     def push(self, ticket: "Ticket") -> None:
         """Put a batch where its number belongs."""
         assert ticket.number is not None
+        if len(self._roots) + len(self._nested) >= self._sweep_at:
+            self._sweep()
         heappush(self._roots if ticket.caller is None else self._nested, (ticket.number, ticket))
 
     def pop(self) -> "Ticket | None":
@@ -60,10 +65,19 @@ class Line:
         self._head(self._roots)
         self._head(self._nested)
 
+    def _sweep(self) -> None:
+        """Take out all that have left: behind a head that waits for long, they would pile up."""
+        for heap in (self._roots, self._nested):
+            heap[:] = [entry for entry in heap if self._waits(*entry)]
+            heapify(heap)
+        self._sweep_at = _FEW + 2 * (len(self._roots) + len(self._nested))
+
+    def _waits(self, number: int, ticket: "Ticket") -> bool:
+        return ticket.number == number and ticket.for_slot == self._for_slots
+
     def _head(self, heap: "list[tuple[int, Ticket]]") -> "Ticket | None":
         while heap:
-            number, ticket = heap[0]
-            if ticket.number == number and ticket.for_slot == self._for_slots:
-                return ticket
+            if self._waits(*heap[0]):
+                return heap[0][1]
             heappop(heap)
         return None
