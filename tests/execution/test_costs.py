@@ -1,11 +1,11 @@
-"""What admission costs: steps that grow with the calls and not with their square, and no memory in the end."""
+"""What admission costs: steps that grow with the calls, not with their square, and no memory in the end."""
 
 import gc
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -15,6 +15,7 @@ from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.testing import run_virtual
 from tests.support.batches import Lab, assert_idle, request
 
+Backend = Literal["asyncio", "trio"]
 FOLDER = str(Path(places.__file__).parent)
 
 
@@ -99,7 +100,7 @@ async def in_each_other(lab: Costly) -> None:
 
 @pytest.mark.clause("C43", "C49")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize("limit", [1, 16, 1000])
+@pytest.mark.parametrize("limit", [1, 1000])
 @pytest.mark.parametrize(
     ("load", "size"),
     [
@@ -112,7 +113,7 @@ async def in_each_other(lab: Costly) -> None:
     ],
 )
 def test_twice_as_many_calls_need_about_twice_as_many_steps(
-    load: Callable[[Costly], Awaitable[Any]], size: int, limit: int, backend: str
+    load: Callable[[Costly], Awaitable[Any]], size: int, limit: int, backend: Backend
 ) -> None:
     few, many = (
         run_virtual(Costly(calls).measure, load, limit, backend=backend) for calls in (size, 2 * size)
