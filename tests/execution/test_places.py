@@ -1,6 +1,7 @@
 """Which calls get the places of a client, seen step by step: no tasks, no time but a fake clock."""
 
 import functools
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 
 from seqoria_runtime._base.tools import ConcurrencyCap
 from seqoria_runtime._execution.batches.planner import GraphNode
-from seqoria_runtime._execution.places.places import Grant, Places
+from seqoria_runtime._execution.places.places import Grant, Places, Ticket
 from seqoria_runtime.models.errors import CallEndedError
 from tests.support.places import CheckedClient, Client, Load
 
@@ -21,6 +22,10 @@ TraceFunction: TypeAlias = Callable[[FrameType, str, object], "TraceFunction | N
 def borrowed(grant: Grant) -> list[Grant | None]:
     """The calls that have lent each place of this one."""
     return [place.borrowed_from.grant if place.borrowed_from else None for place in grant.places]
+
+
+def stuck_since(client: Client) -> float | None:
+    return client.slots.stuck_since
 
 
 # Slots and turns
@@ -143,6 +148,16 @@ def test_thousands_of_batches_that_are_gone_need_no_deep_stack_and_leave_nothing
     assert not client.slots.line.has_others(running.ticket)
 
 
+def test_nested_batches_that_are_gone_leave_nothing_where_slots_are_always_free() -> None:
+    client = Client(3)
+    outer = client.uncapped(1)
+    for _ in range(100):
+        client.uncapped(1, outer.call).end()
+    gc.collect()
+    tickets = [found for found in gc.get_objects() if isinstance(found, Ticket)]
+    assert [ticket for ticket in tickets if ticket.caller is outer.call] == []
+
+
 # Caps
 
 
@@ -199,6 +214,21 @@ def test_a_turn_at_a_cap_does_not_put_other_calls_of_the_batch_first() -> None:
     for _ in range(4):
         (holder if holder.running else busy if busy.running else mixed).end()
     assert abs(mixed.started - other.started) <= 1
+
+
+@pytest.mark.clause("C48")
+def test_a_turn_at_a_cap_is_for_a_call_under_that_cap() -> None:
+    client = Client(3, [1])
+    holder = client.capped(1)
+    mixed = client.run(
+        GraphNode(("first",)),
+        GraphNode(("next",), frozenset({"first"})),
+        GraphNode(("capped",), group=(client.caps[0],)),
+    )
+    client.launch(client.places.resize(1))
+    holder.end()
+    mixed.end()
+    assert [grant.call for grant in mixed.running] == [2]
 
 
 @pytest.mark.clause("C43")
@@ -431,11 +461,21 @@ def test_a_cancelled_call_goes_on_without_its_place() -> None:
 def test_the_cancellation_of_one_task_of_a_call_leaves_the_places_of_its_new_batch_to_that() -> None:
     lent = Lent()
     lent.stop_waiting()
-    again = lent.client.uncapped(2, lent.lender.call)
+    again = lent.client.capped(1, lent.lender.call)
+    lent.client.end(lent.stranger)
     lent.client.places.go_on_regardless(lent.own.ticket)
-    for grant in (lent.stranger, *again.running):
-        lent.client.end(grant)
-    assert borrowed(again.call) == [lent.lender.call]
+    lent.client.end(lent.capped)
+    assert borrowed(again.call)[0] is lent.lender.call
+
+
+@pytest.mark.clause("C49")
+def test_a_call_that_waits_to_go_on_comes_before_the_next_call_of_the_batch_that_had_the_place() -> None:
+    lent = Lent()
+    lent.client.resize(3)
+    third = lent.client.uncapped(2)
+    lent.stop_waiting()
+    lent.client.end(third.call)
+    assert (lent.own.caller_waits, third.running) == (False, [])
 
 
 @pytest.mark.clause("C49")
@@ -619,13 +659,13 @@ def test_waiting_batches_hear_once_when_abandoned_threads_come_to_hold_every_slo
     waiting = client.uncapped(1)
     client.now = 1.0
     load.end(first, thread_runs=True)
-    assert (client.slots.stuck_since, waiting.stuck) == (None, 0)
+    assert (stuck_since(client), waiting.stuck) == (None, 0)
     client.now = 2.0
     load.end(second, thread_runs=True)
-    assert (client.slots.stuck_since, waiting.stuck) == (2.0, 1)
+    assert (stuck_since(client), waiting.stuck) == (2.0, 1)
     client.now = 3.0
     client.thread_ended(first)
-    assert (client.slots.stuck_since, len(waiting.running)) == (None, 1)
+    assert (stuck_since(client), len(waiting.running)) == (None, 1)
 
 
 @pytest.mark.clause("C51")
@@ -646,15 +686,15 @@ def test_a_call_that_ends_over_an_abandoned_nested_thread_does_not_start_the_wai
     parent.tool, child.tool = "parent", "child"
     client.now = 1.0
     nested.end(thread_runs=True)
-    assert client.slots.stuck_since == 1.0
+    assert stuck_since(client) == 1.0
     client.now = 2.0
     outer.end(thread_runs=True)
-    assert client.slots.stuck_since == 1.0
+    assert stuck_since(client) == 1.0
     assert sorted(client.slots.abandoned) == ["child", "parent"]
     client.thread_ended(child)
-    assert (client.slots.stuck_since, client.slots.free) == (1.0, 0)
+    assert (stuck_since(client), client.slots.free) == (1.0, 0)
     client.thread_ended(parent)
-    assert (client.slots.stuck_since, client.slots.free) == (None, 1)
+    assert (stuck_since(client), client.slots.free) == (None, 1)
 
 
 # Another number of slots
@@ -700,12 +740,12 @@ def test_fewer_slots_can_be_held_by_the_threads_that_hold_some_of_them() -> None
     client = Client(2)
     load = client.uncapped(2)
     load.end(thread_runs=True)
-    assert client.slots.stuck_since is None
+    assert stuck_since(client) is None
     client.now = 5.0
     client.launch(client.places.resize(1))
-    assert client.slots.stuck_since == 5.0
+    assert stuck_since(client) == 5.0
     client.launch(client.places.resize(2))
-    assert client.slots.stuck_since is None
+    assert stuck_since(client) is None
 
 
 def test_a_batch_of_another_client_is_nested_in_the_innermost_call_of_this_one() -> None:

@@ -149,7 +149,7 @@ class CheckedClient(Client):
         """Calls that are over, and left a thread in their places."""
         self.regardless: set[Grant] = set()
         """Calls that went on without a place that they had lent."""
-        self._in_use = {pool: 0 for pool in self.pools}
+        self._in_use = dict.fromkeys(self.pools, 0)
         self._overtaken: dict[tuple[Load, Group], Counter[Load]] = {}
 
     @property
@@ -296,7 +296,7 @@ class CheckedClient(Client):
                     assert overtaken[load] <= 2, "overtaken again and again by the same batch"
 
     def _gave_up_its_turns(self, load: Load, grant: Grant) -> None:
-        """A call of the batch has ended, so that the batch is behind others now, but for turns at other caps."""
+        """A call of the batch has ended: the batch is behind others now, but for its turns at other caps."""
         caps = load.groups[grant.call]
         for group in set(load.groups):
             if not set(group).isdisjoint(caps) or load.ticket.turns.keys().isdisjoint(group):
