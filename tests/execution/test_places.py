@@ -1,6 +1,7 @@
 """Which calls get the places of a client, seen step by step: no tasks, no time but a fake clock."""
 
 import functools
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from seqoria_runtime._base.tools import ConcurrencyCap
 from seqoria_runtime._execution.batches.planner import GraphNode
 from seqoria_runtime._execution.places.places import Places
-from seqoria_runtime._execution.places.pool import Grant
+from seqoria_runtime._execution.places.pool import Grant, Ticket
 from seqoria_runtime.models.errors import CallEndedError
 from tests.support.places import CheckedClient, Client, Load
 
@@ -26,6 +27,10 @@ def stuck_since(client: Client) -> float | None:
 def borrowed(grant: Grant) -> list[Grant | None]:
     """The calls that have lent each place of this one."""
     return [place.borrowed_from.grant if place.borrowed_from else None for place in grant.places]
+
+
+def stuck_since(client: Client) -> float | None:
+    return client.slots.stuck_since
 
 
 # Slots and turns
@@ -148,6 +153,16 @@ def test_thousands_of_batches_that_are_gone_need_no_deep_stack_and_leave_nothing
     assert not client.slots.line.has_others(running.ticket)
 
 
+def test_nested_batches_that_are_gone_leave_nothing_where_slots_are_always_free() -> None:
+    client = Client(3)
+    outer = client.uncapped(1)
+    for _ in range(100):
+        client.uncapped(1, outer.call).end()
+    gc.collect()
+    tickets = [found for found in gc.get_objects() if isinstance(found, Ticket)]
+    assert [ticket for ticket in tickets if ticket.caller is outer.call] == []
+
+
 # Caps
 
 
@@ -204,6 +219,21 @@ def test_a_turn_at_a_cap_does_not_put_other_calls_of_the_batch_first() -> None:
     for _ in range(4):
         (holder if holder.running else busy if busy.running else mixed).end()
     assert abs(mixed.started - other.started) <= 1
+
+
+@pytest.mark.clause("C48")
+def test_a_turn_at_a_cap_is_for_a_call_under_that_cap() -> None:
+    client = Client(3, [1])
+    holder = client.capped(1)
+    mixed = client.run(
+        GraphNode(("first",)),
+        GraphNode(("next",), frozenset({"first"})),
+        GraphNode(("capped",), group=(client.caps[0],)),
+    )
+    client.launch(client.places.resize(1))
+    holder.end()
+    mixed.end()
+    assert [grant.call for grant in mixed.running] == [2]
 
 
 @pytest.mark.clause("C43")
@@ -436,11 +466,21 @@ def test_a_cancelled_call_goes_on_without_its_place() -> None:
 def test_the_cancellation_of_one_task_of_a_call_leaves_the_places_of_its_new_batch_to_that() -> None:
     lent = Lent()
     lent.stop_waiting()
-    again = lent.client.uncapped(2, lent.lender.call)
+    again = lent.client.capped(1, lent.lender.call)
+    lent.client.end(lent.stranger)
     lent.client.places.go_on_regardless(lent.own.ticket)
-    for grant in (lent.stranger, *again.running):
-        lent.client.end(grant)
-    assert borrowed(again.call) == [lent.lender.call]
+    lent.client.end(lent.capped)
+    assert borrowed(again.call)[0] is lent.lender.call
+
+
+@pytest.mark.clause("C49")
+def test_a_call_that_waits_to_go_on_comes_before_the_next_call_of_the_batch_that_had_the_place() -> None:
+    lent = Lent()
+    lent.client.resize(3)
+    third = lent.client.uncapped(2)
+    lent.stop_waiting()
+    lent.client.end(third.call)
+    assert (lent.own.caller_waits, third.running) == (False, [])
 
 
 @pytest.mark.clause("C49")

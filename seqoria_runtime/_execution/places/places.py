@@ -284,8 +284,10 @@ class Places:
             self._changed[place.pool] = None
         while lender is not None and lender.grant.over:
             lender = lender.borrowed_from
-        if lender is None:
-            return
+        if lender is not None:
+            self._loan_ended(lender)
+
+    def _loan_ended(self, lender: Place) -> None:
         if lender.grant.resume is not None:
             self._unpark(lender.grant)
         elif lender.grant.batches and lender.lent_to is None:
