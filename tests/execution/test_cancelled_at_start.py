@@ -29,8 +29,7 @@ async def run_nested(client: AsyncAIClient) -> None:
 
 async def stream(client: AsyncAIClient) -> None:
     async with client.run_call_stream([request("nests") for _ in range(8)]) as outcomes:
-        async for _ in outcomes:
-            pass
+        assert len([outcome async for outcome in outcomes]) == 8
 
 
 async def turn(client: AsyncAIClient) -> None:
@@ -70,6 +69,7 @@ async def cancel_at(start: Start, ticks: int, limit: int, cap: int | None, *, on
         for task in workers() if only_workers else asyncio.all_tasks() - before:
             task.cancel()
         await asyncio.wait(tasks)
+        assert [task.exception() for task in tasks if not task.cancelled()] in ([], [None], [None, None])
         await asyncio.sleep(1)
         assert asyncio.all_tasks() == before
         assert_idle(client)

@@ -98,6 +98,13 @@ class Batch:
         self._running.pop(call, None)
         self._publish(call, outcome)
 
+    def give_up(self) -> None:
+        """Settle every call that has not, as an error that tells how far it came."""
+        if self.unsettled:
+            for call, outcome in enumerate(self.outcomes_so_far()):
+                if self._outcomes[call] is None:
+                    self.cut_short(call, outcome)
+
     def refuse_ready(
         self, refuse: Callable[[ToolCallRequest], ToolCallError], *, pool: Pool | None = None
     ) -> None:

@@ -113,6 +113,9 @@ class Scheduler:
             self._batch.settle_refused()
             if self._batch.unsettled:
                 await self._run_all(in_this_task=in_this_task)
+                if self._stop is None:
+                    # A worker that asyncio has cancelled before its first step takes the group along.
+                    self._batch.give_up()
             else:
                 await checkpoint()
         finally:
