@@ -3,7 +3,8 @@
 The room `mcp` is loaded when the first server is added, the SDK when there is one to connect.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from seqoria_runtime._base.tools import Tool
@@ -23,15 +24,21 @@ class Servers:
         self._settings = settings
         self._on_tools_changed = on_tools_changed
         self._hub: McpHub | None = None
+        self._attempts = 0
+
+    @property
+    def connecting(self) -> bool:
+        """Whether `add` or `refresh` waits for servers."""
+        return self._attempts > 0
 
     @property
     def configs(self) -> "tuple[MCPServerConfig, ...]":
         return self._settings.mcp_servers if self._hub is None else self._hub.configs
 
     @property
-    def tools(self) -> Sequence[Sequence[Tool]]:
-        """The tools of each server, as they are known now."""
-        return () if self._hub is None else self._hub.tools()
+    def tools(self) -> tuple[Sequence[object], Sequence[Sequence[Tool]]]:
+        """The servers, and the tools of each as they are known now."""
+        return ((), ()) if self._hub is None else (self._hub.configs, self._hub.tools())
 
     async def open(self, root: Root) -> None:
         """Connect all servers; raise `MCPConnectionError` if a required one fails.
@@ -58,7 +65,8 @@ class Servers:
         hub = self._loaded()
         if root is not None and not hub.started:
             await hub.start(root.start_soon)
-        return await hub.add(configs, connect=connect)
+        with self._attempt():
+            return await hub.add(configs, connect=connect)
 
     async def remove(self, servers: ServerLike | Iterable[ServerLike], *, disconnect: bool) -> int:
         """Remove servers, given by name, URL or configuration, and return how many there were.
@@ -83,7 +91,16 @@ class Servers:
         A cancelled caller finds some lists read and the others as they were.
         """
         if self._hub is not None:
-            await self._hub.refresh(may_ask=may_ask)
+            with self._attempt():
+                await self._hub.refresh(may_ask=may_ask)
+
+    @contextmanager
+    def _attempt(self) -> Generator[None, None, None]:
+        self._attempts += 1
+        try:
+            yield
+        finally:
+            self._attempts -= 1
 
     def status(self) -> "tuple[ServerStatus, ...]":
         """Return the state of each server."""
