@@ -153,7 +153,7 @@ async def test_version_and_betas_of_anthropic_are_headers() -> None:
         (
             {"max_retries": 2},
             TypeError,
-            r"unknown option 'max_retries': use retry=RetryPolicy\(max_attempts=3",
+            r"unknown option 'max_retries': use retry=RetryPolicy",
         ),
         ({"tool_choice": "auto"}, TypeError, "'tool_choice' comes with each request"),
         ({"extra_body": {"messages": []}}, TypeError, "'extra_body' cannot replace 'messages'"),
