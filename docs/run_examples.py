@@ -1,4 +1,4 @@
-"""Run every example of the docs, each in a process of its own; end with the number that failed.
+"""Run every example of the docs, each in a separate process; exit with the number that failed.
 
 An example is a file of docs/examples that works offline and in a few seconds. A name that begins
 with an underscore is a helper of other examples.

@@ -64,7 +64,7 @@ def interruption() -> "Interruption":
     """The interruption of a test marked `cancel_everywhere` or `fail_everywhere`; no effect elsewhere."""
     from seqoria_runtime.testing import Interruption
 
-    return Interruption(None)
+    return Interruption()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,7 +20,7 @@ TEXT = {"type": "object", "properties": {"value": {"type": "string"}}}
 
 @dataclass(eq=False)
 class Named:
-    """What a catalogue looks at in a tool."""
+    """The attributes of a tool that a catalogue uses."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=lambda: INT)
@@ -77,7 +77,7 @@ def test_a_name_that_providers_refuse_is_replaced_by_an_alias_that_they_accept(n
     assert found is tool
 
 
-def test_names_that_an_alias_cannot_tell_apart_are_told_apart_all_the_same() -> None:
+def test_names_with_equal_aliases_are_distinguished() -> None:
     tools = [Named("files.read"), Named("files/read"), Named("files read"), Named("files_read")]
     named = build(tools)
     assert list(named.values()) == tools
@@ -85,12 +85,12 @@ def test_names_that_an_alias_cannot_tell_apart_are_told_apart_all_the_same() -> 
     assert "files_read" in named
 
 
-def test_long_names_with_the_same_beginning_are_told_apart() -> None:
+def test_long_names_with_the_same_start_are_distinguished() -> None:
     tools = [Named("x" * 70 + ending) for ending in "abc"]
     assert list(build(tools).values()) == tools
 
 
-def test_a_tool_whose_plain_name_is_another_ones_alias_is_not_lost() -> None:
+def test_a_tool_with_the_name_of_another_tools_alias_is_not_lost() -> None:
     taken = alias("a", canonical_schema(Named("a", TEXT)))  # type: ignore[arg-type]
     tools = [Named(taken), Named("a", INT), Named("a", TEXT)]
     assert list(build(tools).values()) == tools
@@ -128,7 +128,7 @@ schemas = st.sampled_from([INT, TEXT, {}])
 
 
 @given(st.lists(st.lists(st.builds(Named, names, schemas), max_size=6), max_size=3))
-def test_every_tool_that_is_not_a_repetition_has_one_accepted_name_of_its_own(
+def test_every_tool_that_is_not_a_repetition_has_one_unique_accepted_name(
     sources: list[list[Named]],
 ) -> None:
     named = build(*sources)

@@ -64,7 +64,7 @@ def request(number: int, name: str, **arguments: object) -> ToolCallRequest:
 async def main() -> None:
     for tool in tools.list_tools():
         print(f"{tool.name}: {tool.description}")
-        print(json.dumps(tool.inputSchema, indent=2), tool.annotations)
+        print(json.dumps(tool.input_schema, indent=2), tool.annotations)
 
     guest = {"name": "Ines", "age": 41}
     requests = [

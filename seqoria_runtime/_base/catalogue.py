@@ -1,7 +1,4 @@
-"""Owns the rule that gives each tool its public name: a frozen snapshot, replaced whole.
-
-Pure: it is built from sources and a blocklist, and knows nothing of connections or calls.
-"""
+"""Names the tools of all sources: a frozen snapshot, which is replaced as a whole."""
 
 import hashlib
 import json
@@ -17,14 +14,14 @@ _ACCEPTED_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class CatalogueEntry(NamedTuple):
-    """A tool under its public name: its own, or an alias where another tool came first."""
+    """A tool under its public name, which is its own or, if an earlier tool has that, an alias."""
 
     name: str
     tool: Tool
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names by which other tools may depend on it, and by which it may be blocked."""
+        """The names that `depends_on` and `blocked_tools` may use for it."""
         return (self.name,) if self.name == self.tool.name else (self.name, self.tool.name)
 
 
@@ -38,7 +35,7 @@ class Duplicate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Public name → tool, for all tools that are not blocked, in the order of their sources.
+    """The tools that are not blocked, by public name, in the order of their sources.
 
     `owners` are the positions of the sources that have the names, blocked ones included; `unmatched`
     are the blocked names that no tool has.
@@ -71,12 +68,12 @@ class _Listed(NamedTuple):
 def build_catalogue(
     sources: Iterable[Iterable[Tool]], blocked: Iterable[str] = (), *, owners: Mapping[str, int] | None = None
 ) -> Catalogue:
-    """Name the tools of all sources, the first source first, and leave out those that are blocked.
+    """Name the tools of all sources, the first source first, and leave out the blocked ones.
 
-    A tool of the same name and schema as an earlier one is the same tool; one of the same name and
-    another schema gets the alias `name__` and eight hex digits of the SHA-256 of its schema, and so
-    does one whose name a provider would refuse. Names are given before blocking, so that blocking
-    one tool renames no other. The sources that had names before, `owners`, keep them.
+    A tool with the name and schema of an earlier one is the same tool. One with the same name and another
+    schema gets an alias: `name__` and eight hex digits of the SHA-256 of its schema. So does one whose name
+    a provider would refuse. Tools are named before they are blocked, so that blocking one renames no other.
+    The sources that had names before, `owners`, keep them.
     """
     had = owners or {}
     tools = ((source, tool) for source, listed in enumerate(sources) for tool in listed)
@@ -111,18 +108,18 @@ def _without(
 
 
 def canonical_schema(tool: Tool) -> str:
-    """The tool's public schema as text that is the same on every machine."""
+    """Return the tool's schema as text that is the same on every machine."""
     return json.dumps(tool.parameters, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def alias(name: str, schema: str) -> str:
-    """The name of a variant of a tool: at most 64 letters, digits, "_" and "-", as every provider accepts."""
+    """Return an alias that every provider accepts: at most 64 letters, digits, "_" and "-"."""
     digest = hashlib.sha256(schema.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:54]}__{digest}"
 
 
 def _unused_alias(name: str, schema: str, used: Container[str]) -> str:
-    # Names that differ only in what an alias cannot hold come out as one where their schemas are the same.
+    # `a.b` and `a:b` with equal schemas would both get the alias `a_b__` and the same digits.
     text = schema
     while (candidate := alias(name, text)) in used:
         text += f"\n{name}"

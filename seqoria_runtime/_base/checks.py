@@ -1,4 +1,4 @@
-"""Checks of arguments: each returns the checked value or raises an error that names the option."""
+"""Checks of options: each returns the checked value, or raises an error that names the option."""
 
 import math
 from typing import Any
@@ -31,7 +31,7 @@ def _number(value: Any) -> float | None:
 
 
 def names(name: str, value: Any) -> frozenset[str]:
-    """Check a collection of names; a bare string is refused, since it would be read letter by letter."""
+    """Check a collection of names. A string is refused: its letters would be read as names."""
     if isinstance(value, (str, bytes)):
         raise TypeError(f"{name!r} must be a collection of names, not the single string {value!r}")
     try:

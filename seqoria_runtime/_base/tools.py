@@ -1,6 +1,5 @@
-"""What the runtime asks of a tool, wherever it comes from.
-
-Toolboxes and servers give `Tool` objects; the catalogue names them and the executor runs them.
+"""The interface of a tool: toolboxes and servers provide `Tool` objects, the catalogue names them, and
+`_execution` calls them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from seqoria_runtime.models import ToolErrorKind
 
 
 class HiddenParameter(NamedTuple):
-    """A parameter that the model never sees; `required` unless the function has a default for it."""
+    """A parameter that the model does not see; `required` unless the function has a default for it."""
 
     name: str
     required: bool
@@ -19,9 +18,9 @@ class HiddenParameter(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class ConcurrencyCap:
-    """At most `limit` calls at once, in one client, of all tools that have this very object as their cap.
+    """At most `limit` calls at once, in one client, of all tools that share this object as their cap.
 
-    `name` says what is capped: `tool 'x'` or `server 'y'`.
+    `name` is what is capped: `tool 'x'` or `server 'y'`.
     """
 
     name: str
@@ -29,9 +28,9 @@ class ConcurrencyCap:
 
 
 class ToolFailure(Exception):
-    """Raised by a tool's adapter to settle the call as an error of a certain kind.
+    """Raised by a `Tool` to settle the call as an error of this kind.
 
-    The text is what the model reads; it names the tool and holds no secret.
+    The model reads the text; it names the tool and contains no secret.
     """
 
     def __init__(self, kind: ToolErrorKind, text: str) -> None:
@@ -41,58 +40,62 @@ class ToolFailure(Exception):
 
 @runtime_checkable
 class Tool(Protocol):
-    """One tool. The executor calls, in this order and each at most once a call:
-    `validate`, `missing` and `complete` (for tools with hidden parameters), `call`, `render`.
+    """One tool, such as those of `LocalToolbox.tools`.
+
+    For each call the runtime uses, in this order and at most once each: `validate`, `missing` and
+    `complete` (for tools with hidden parameters), `call`, `render`.
     """
 
     @property
     def name(self) -> str:
-        """The name that it has at its source; aliases are the catalogue's business."""
+        """The name at its source; the catalogue may list it under an alias."""
 
     @property
-    def description(self) -> str: ...
+    def description(self) -> str:
+        """What the model reads about the tool."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The JSON schema that the model sees."""
 
     @property
-    def depends_on(self) -> frozenset[str]: ...
+    def depends_on(self) -> frozenset[str]:
+        """The tools whose calls in the same batch must settle first."""
 
     @property
     def hidden(self) -> Sequence[HiddenParameter]:
-        """What trusted sources have to fill in; empty for most tools and for all remote ones."""
+        """The parameters that trusted sources fill; empty for remote tools."""
 
     @property
     def timeout(self) -> float | None:
-        """Seconds for one call; `None` leaves it to the client."""
+        """Limit for one call, in seconds; `None`: the client's `tool_timeout`."""
 
     @property
     def cap(self) -> ConcurrencyCap | None:
-        """What limits its calls beside the client's own limit."""
+        """The limit of its calls in addition to the client's limit."""
 
     @property
     def blocking(self) -> bool:
-        """Whether `call` has to run in a worker thread."""
+        """Whether `call` must run in a worker thread."""
 
     def validate(self, arguments: Mapping[str, Any], *, allow_override: bool = False) -> Any:
-        """Check what the model sent, without I/O; give the prepared arguments.
+        """Check what the model sent, without I/O; return the prepared arguments.
 
-        Values that the model sent for hidden parameters are dropped, unless `allow_override`.
-        Never changes `arguments`. Raises `ToolFailure("invalid_arguments", ...)`.
+        Drops the model's values for hidden parameters, unless `allow_override`. Does not change
+        `arguments`. Raises `ToolFailure("invalid_arguments", ...)`.
         """
 
     def missing(self, prepared: Any) -> Sequence[HiddenParameter]:
-        """The hidden parameters that still have no value in the prepared arguments."""
+        """Return the hidden parameters without a value in the prepared arguments."""
 
     def complete(self, prepared: Any, hidden: Mapping[str, Any]) -> Any:
-        """Put the trusted values in and check them; give arguments ready for `call`.
+        """Add the trusted values and check them; return the arguments for `call`.
 
         Raises `ToolFailure("missing_parameter", ...)`, which names the parameter and never its value.
         """
 
     def call(self, prepared: Any) -> Any:
-        """Call the function; the value may be an awaitable."""
+        """Call the function; return its value or an awaitable of it."""
 
     def render(self, value: Any) -> str:
-        """Make the text that goes to the model. Raises `ToolFailure("failed", ...)`."""
+        """Return the value as text for the model. Raises `ToolFailure("failed", ...)`."""

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from ._bench.command import BENCH
+from ._chat.command import CHAT
 from ._check import CHECK
 from ._command import INTERRUPTED, OUTPUT_CLOSED, WRONG_USE, CommandError, Subcommand
-from .bench._command import BENCH
-from .chat._command import CHAT
-from .demo._command import DEMO
+from ._demo.command import DEMO
 
 PROGRAM = "seqoria-runtime"
 COMMANDS: Sequence[Subcommand] = (DEMO, CHAT, CHECK, BENCH)

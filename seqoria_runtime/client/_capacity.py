@@ -48,7 +48,7 @@ class ClientStats:
     caps: tuple[CapStats, ...] = ()
 
 
-class Capacity:
+class ClientPlaces:
     """The places of a client, which outlive an opening: an abandoned thread may hold some for longer."""
 
     def __init__(self, limit: int | AdaptiveLimit, timeout: float | None) -> None:

@@ -26,7 +26,6 @@ from seqoria_runtime.toolbox import LocalToolbox, TextContent
 
 from . import _arguments
 from ._capacity import ClientStats
-from ._direct import DirectCall, content_of
 from ._history.record import HistoryRecord
 from ._lifecycle import Lifecycle
 from ._session import StepOptions
@@ -205,7 +204,7 @@ class AsyncAIClient:  # noqa: PLR0904 - all that an application asks of its one 
         *,
         context: Mapping[str, Any] | None = None,
     ) -> Coroutine[Any, Any, list[ToolCallOutcome]]:
-        """Run a batch of calls in the caller's task; await it for one outcome per call, in their order.
+        """Run a batch of calls; await it for one outcome per call, in their order.
 
         A cancelled caller finds every asynchronous call ended. Raises `ClientClosedError` if the
         client closes meanwhile, and a `KeyboardInterrupt` or `SystemExit` that a tool raised.
@@ -236,11 +235,11 @@ class AsyncAIClient:  # noqa: PLR0904 - all that an application asks of its one 
         tool, `ValueError` for a hidden name among the arguments or an unknown one in `server_args`,
         and `ToolExecutionError` if the call fails. A cancelled caller finds an asynchronous call ended.
         """
-        call = DirectCall.check(name, arguments, server_args)
+        call = _arguments.DirectCall.check(name, arguments, server_args)
         session = self._lifecycle.require_session()
         call.check_against(session.services.catalogue())
         [outcome] = await session.run_calls([call.request], call.server_args, direct=True)
-        return content_of(outcome)
+        return _arguments.content_of(outcome)
 
     def list_tools(self) -> list[dict[str, Any]]:
         """Return the tools that models are offered now, as copies; none while the client is closed."""

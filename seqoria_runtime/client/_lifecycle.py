@@ -9,13 +9,12 @@ from seqoria_runtime._execution.calls.runner import running_grant
 from seqoria_runtime._execution.calls.settings import ExecutionSettings
 from seqoria_runtime.models.errors import ClientStateError
 
-from ._capacity import Capacity, ClientStats
+from ._capacity import ClientPlaces, ClientStats
 from ._root import Root
-from ._servers import Servers
-from ._services import Services
 from ._session import Session
 from ._settings import CheckedSettings
-from ._tool_sources import ToolSources
+from ._tool_sources import Servers, ToolSources
+from ._turn import Services
 
 
 class Lifecycle:
@@ -26,7 +25,7 @@ class Lifecycle:
             settings.toolboxes, settings.blocked_tools, lambda: self.servers.tools, settings.logger
         )
         self.servers = Servers(settings, self.refresh_tools)
-        self.capacity = Capacity(settings.max_concurrency, settings.tool_timeout)
+        self.capacity = ClientPlaces(settings.max_concurrency, settings.tool_timeout)
         self.session: Session | None = None
         self._settings = settings
         self._entering = False

@@ -20,8 +20,7 @@ from seqoria_runtime.providers._protocol import ModelRequest, ModelResponse
 from ._history.record import HistoryRecord
 from ._live_turns import LiveTurn
 from ._root import CallerScope, Root
-from ._services import Services, check_response
-from ._turn import Turn, TurnEvent, TurnOptions
+from ._turn import Services, Turn, TurnEvent, TurnOptions, check_response
 
 StepEvent: TypeAlias = ChatChunk | ModelResponse
 SettledCall: TypeAlias = tuple[ToolCallRequest, ToolCallOutcome]
@@ -112,7 +111,7 @@ class Session:
     def run_calls(
         self, calls: Sequence[ToolCallRequest], context: Mapping[str, Any], *, direct: bool = False
     ) -> Coroutine[Any, Any, list[ToolCallOutcome]]:
-        """Run a batch in the caller's task; a `direct` one takes trusted values from the context alone.
+        """Run a batch and return its outcomes; a `direct` one takes trusted values from the context alone.
 
         The calls see the context variables of this moment, however late the coroutine is awaited.
         """

@@ -1,4 +1,4 @@
-"""Owns a single connection for code that needs no client: opened and closed by an `async with`."""
+"""A single connection for code that needs no client: `connect_mcp`."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -10,10 +10,10 @@ from mcp import ClientSession
 
 from seqoria_runtime.models.errors import MCPConnectionError
 
-from ._config.endpoint import Endpoint, Transport, detect_transport
+from ._config.endpoint import HTTPEndpoint, Transport, detect_transport
 from ._config.oauth_config import InMemoryTokenStorage
 from ._config.server_config import MCPServerConfig
-from ._connection.connection import Connection, ConnectionEvents
+from ._connection.connection import ConnectionEvents, SingleConnection
 from ._login.login import auth_for
 
 _logger = logging.getLogger("seqoria_runtime")
@@ -32,13 +32,14 @@ class MCPConnection:
 async def connect_mcp(
     server: str | MCPServerConfig, *, transport: str = "auto"
 ) -> AsyncGenerator[MCPConnection]:
-    """Connect one server, told by its URL or configuration, and hand out the SDK's session.
+    """Connect to one server, by its URL or configuration, and yield the SDK's session.
 
-    The connection is not opened again when it is lost. Raises `MCPConnectionError` if it cannot be
-    opened; an exception of the body leaves as itself.
+    The connection is not opened again when it is lost. Raises `MCPConnectionError` if it cannot be opened;
+    an exception of the body leaves unwrapped. If the caller is cancelled, the connection is closed before
+    the cancellation leaves.
     """
     config = MCPServerConfig(server, transport) if isinstance(server, str) else server
-    connection = Connection(
+    connection = SingleConnection(
         config, _IGNORED, protocol=config.protocol, auth=auth_for(config, InMemoryTokenStorage()), log=_logger
     )
     raised: Exception | None = None
@@ -47,7 +48,7 @@ async def connect_mcp(
         try:
             await connection.opened.wait()
             yield _opened(connection, config)
-        except Exception as exc:  # noqa: BLE001 - it is raised again outside of the task group, which would wrap it
+        except Exception as exc:  # noqa: BLE001 - raised again outside of the task group, which would wrap it
             raised = exc
         finally:
             connection.close("was closed")
@@ -56,30 +57,30 @@ async def connect_mcp(
 
 
 class MCPTransportFactory:
-    """`connect_mcp` under its older name."""
+    """An older name for `connect_mcp`."""
 
     @staticmethod
     def connect(server: str | MCPServerConfig) -> AbstractAsyncContextManager[MCPConnection]:
-        """Connect one server, as `connect_mcp` does."""
+        """Connect to one server, as `connect_mcp` does."""
         return connect_mcp(server)
 
     @staticmethod
     def detect_transport(url: str) -> Transport:
-        """Tell the transport by a URL's scheme; raises `ValueError` for an unknown one."""
+        """Return the transport for a URL's scheme; raise `ValueError` for an unknown one."""
         return detect_transport(url)
 
 
-def _opened(connection: Connection, config: MCPServerConfig) -> MCPConnection:
+def _opened(connection: SingleConnection, config: MCPServerConfig) -> MCPConnection:
     if connection.failure is not None:
-        raise MCPConnectionError(connection.failure.said_of(config.name), server=config.name)
+        raise MCPConnectionError(connection.failure.sentence(config.name), server=config.name)
     session = connection.session
     assert session is not None
-    url = config.target.url if isinstance(config.target, Endpoint) else config.url
+    url = config.target.url if isinstance(config.target, HTTPEndpoint) else config.url
     return MCPConnection(session, url, config.target.transport)
 
 
 async def _accept(session: ClientSession) -> None:
-    """Ask nothing of a new connection."""
+    """Accept every new connection."""
 
 
 _IGNORED = ConnectionEvents(_accept, lambda: None, lambda _connection, _cause: None)

@@ -44,8 +44,8 @@ CallEventKind: TypeAlias = Literal["queued", "started", "finished", "skipped", "
 class CallEvent:
     """Something that happened to a tool call, at `time` in seconds of the event loop's clock.
 
-    `queued`: it was asked for. `started`: it has its slot. The other three come with its `outcome` and
-    are the last one of it: `skipped` (a call that it depends on failed, or it is part of a cycle),
+    `queued`: it was asked for. `started`: it has its slot. The other three carry its `outcome`, and
+    one of them is its last event: `skipped` (a call that it depends on failed, or it is part of a cycle),
     `cancelled`, and `finished` for every other end. A call that cannot run, such as one of an unknown
     tool, finishes without having started. `batch` numbers the batches of the process; `position` is
     the call's place in its own.

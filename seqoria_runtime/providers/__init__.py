@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._http.options import HTTPOptions
     from ._http.retry import RetryPolicy
     from ._ollama.provider import AsyncOllamaProvider
+    from ._requests.wire_names import CallIdRule
     from ._responses.provider import AsyncOpenAIProvider
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "AsyncOllamaProvider",
     "AsyncOpenAICompatibleProvider",
     "AsyncOpenAIProvider",
+    "CallIdRule",
     "HTTPOptions",
     "ModelRequest",
     "ModelResponse",
@@ -40,6 +42,7 @@ def __getattr__(name: str) -> Any:
         "AsyncOllamaProvider": "_ollama.provider",
         "AsyncOpenAIProvider": "_responses.provider",
         "AsyncOpenAICompatibleProvider": "_chat.provider",
+        "CallIdRule": "_requests.wire_names",
         "HTTPOptions": "_http.options",
         "PROFILES": "_chat.profiles",
         "Profile": "_chat.profiles",

@@ -10,10 +10,22 @@ from ._explore.everywhere import Coverage, cancel_everywhere, fail_everywhere, r
 from ._explore.explore import Exploration, ScheduleFailure, TokenMismatch, explore, replay
 from ._explore.interruption import InjectedError, Interruption, SwallowedCancellationError
 from ._leaks import LeakError, Snapshot, check_no_leaks, no_leaks, snapshot
-from ._model.script import Reply, ScriptedCall, broken_call, call, calls, cuts_off, emits, fails, says, stalls
+from ._model.script import (
+    Reply,
+    ScriptedCall,
+    Unanswered,
+    broken_call,
+    call,
+    calls,
+    cuts_off,
+    emits,
+    fails,
+    says,
+    stalls,
+)
 from ._model.scripted_provider import ScriptedProvider, ScriptError, StreamRecord
 from ._schedules.backends import ScheduleUnavailable, require_schedules
-from ._schedules.schedule import FixedSchedule, PrioritySchedule, RandomSchedule, Schedule
+from ._schedules.schedule import Chooser, FixedSchedule, PrioritySchedule, RandomSchedule, Schedule, TaskStep
 from ._trace.histories import CallPair, HistoryResponse, HistoryTurn, check_history
 from ._trace.recorded import RecordedToolbox, record_batch, record_turn
 from ._trace.trace import InvariantError, Moment, Trace, TracedBatch, TracedCall
@@ -24,6 +36,7 @@ __all__ = [
     "Backend",
     "BlockingCallWarning",
     "CallPair",
+    "Chooser",
     "Coverage",
     "Exploration",
     "FixedSchedule",
@@ -47,10 +60,12 @@ __all__ = [
     "Snapshot",
     "StreamRecord",
     "SwallowedCancellationError",
+    "TaskStep",
     "TokenMismatch",
     "Trace",
     "TracedBatch",
     "TracedCall",
+    "Unanswered",
     "VirtualTimeDeadlock",
     "broken_call",
     "call",

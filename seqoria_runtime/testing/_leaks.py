@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.lowlevel import current_token
 
-from seqoria_runtime.client import ClientStats
+from seqoria_runtime.client import AsyncAIClient, ClientStats
 
 from ._clock.deadlock import place
 from ._clock.worker_threads import running_threads
@@ -28,12 +28,6 @@ _PROCESSES = Path("/proc")
 
 class LeakError(InvariantError):
     """Something outlived what made it; the text names each such thing on its own line."""
-
-
-class HasStats(Protocol):
-    """A client."""
-
-    def stats(self) -> ClientStats: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,7 @@ def snapshot() -> Snapshot:
 
 
 def check_no_leaks(
-    *clients: HasStats,
+    *clients: AsyncAIClient,
     before: Snapshot | None = None,
     providers: Iterable[ScriptedProvider] = (),
     servers: Iterable["ScriptedMCPServer"] = (),
@@ -83,7 +77,7 @@ def check_no_leaks(
 
 @contextmanager
 def no_leaks(
-    *clients: HasStats,
+    *clients: AsyncAIClient,
     providers: Iterable[ScriptedProvider] = (),
     servers: Iterable["ScriptedMCPServer"] = (),
 ) -> Generator[Snapshot]:
@@ -96,7 +90,7 @@ def no_leaks(
     check_no_leaks(*clients, before=before, providers=providers, servers=servers)
 
 
-def _of_client(client: HasStats) -> list[str]:
+def _of_client(client: AsyncAIClient) -> list[str]:
     stats = client.stats()
     found = [
         f"{count} {'call' if count == 1 else 'calls'} of {tool!r} {state}"

@@ -8,10 +8,9 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from seqoria_runtime._base.tools import ToolFailure
+from seqoria_runtime._base.tools import Tool, ToolFailure
 from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.toolbox import LocalToolbox
-from seqoria_runtime.toolbox._tool import FunctionTool
 
 from ._tools.dag import FaultPlan
 
@@ -76,7 +75,7 @@ class ServedTools:
                     f"the tool {tool.name!r} has hidden parameters, which never reach a server: "
                     f"{', '.join(parameter.name for parameter in tool.hidden)}"
                 )
-        self._tools: Mapping[str, FunctionTool] = {tool.name: tool for tool in toolbox.tools}
+        self._tools: Mapping[str, Tool] = {tool.name: tool for tool in toolbox.tools}
 
     def definitions(self) -> list[dict[str, Any]]:
         return [_definition(tool) for tool in self._tools.values()]
@@ -99,7 +98,7 @@ class ServedTools:
         except Exception as exc:  # noqa: BLE001 - a server answers with any failure of a tool
             return _result(f"{type(exc).__name__}: {exc}", is_error=True)
 
-    async def _value(self, tool: FunctionTool, arguments: Mapping[str, Any], number: int) -> Any:
+    async def _value(self, tool: Tool, arguments: Mapping[str, Any], number: int) -> Any:
         prepared = tool.validate(arguments)
         fault = self._faults.of(tool.name, number)
         if fault is not None:
@@ -111,7 +110,7 @@ class ServedTools:
         return await value if isawaitable(value) else value
 
 
-def _definition(tool: FunctionTool) -> dict[str, Any]:
+def _definition(tool: Tool) -> dict[str, Any]:
     definition: dict[str, Any] = {
         "name": tool.name,
         "description": tool.description,

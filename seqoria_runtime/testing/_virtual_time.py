@@ -33,7 +33,7 @@ def run_virtual(
     for work in the loop. Threads under another limiter and real I/O do not hold it. A `schedule`
     orders the tasks (see `explore`).
 
-    Raises what `async_fn` raises, and `VirtualTimeDeadlock` where it would wait for ever, after
+    Raises what `async_fn` raises, and `VirtualTimeDeadlock` where it would wait forever, after
     cancelling its tasks.
     """
     name, options = virtual_backend(backend, schedule=schedule)

@@ -67,14 +67,14 @@ class ScriptedMCPServer:
             raise ValueError(f"'protocol' must be one of {', '.join(_PROTOCOLS)}, not {protocol!r}")
         self.name = name
         self.protocol = protocol
-        self.faults = faults or FaultPlan()
+        self.faults: FaultPlan = faults or FaultPlan()
         self.down = False
         self.delays: dict[str, float] = {}
         self.answers: dict[str, Callable[[Json], Json | Awaitable[Json]]] = {}
         self.calls: list[ServedCall] = []
         self.methods: list[str] = []
         self._open: list[_ServedConnection] = []
-        self.toolbox = LocalToolbox() if toolbox is None else toolbox
+        self.toolbox: LocalToolbox = LocalToolbox() if toolbox is None else toolbox
         self._tools = ServedTools(self.toolbox, self.faults)
 
     @property

@@ -1,6 +1,15 @@
 """Scripted tools, alone, as graphs, and as faults of other tools; in virtual time, too."""
 
-from ._tools.behaviours import Behaviour, blocks_thread, fails, hangs, ignores_cancel, returns, sleeps
+from ._tools.behaviours import (
+    Behaviour,
+    ToolStep,
+    blocks_thread,
+    fails,
+    hangs,
+    ignores_cancel,
+    returns,
+    sleeps,
+)
 from ._tools.dag import FaultPlan, ScriptedTool, ToolDag
 
 __all__ = [
@@ -8,6 +17,7 @@ __all__ = [
     "FaultPlan",
     "ScriptedTool",
     "ToolDag",
+    "ToolStep",
     "blocks_thread",
     "fails",
     "hangs",

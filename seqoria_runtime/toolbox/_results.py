@@ -1,4 +1,4 @@
-"""Owns the text that a tool's value becomes. Knows nothing of tools."""
+"""Turns the value that a tool returns into text."""
 
 from collections import deque
 from collections.abc import Coroutine
@@ -17,12 +17,12 @@ class UnserializableError(Exception):
 
 
 def text_of(value: Any, *, max_chars: int | None) -> str:
-    """Give a string as it is, an enumeration's member as its value, and anything else as JSON.
+    """Return a string as it is, an enumeration's member as its value, and anything else as JSON.
 
-    A text longer than `max_chars` is cut there, and a mark is added. Raises `UnserializableError`.
+    A text longer than `max_chars` is cut there, with a mark. Raises `UnserializableError`.
     """
     try:
-        text = _whole_text(value.value if isinstance(value, Enum) else value)
+        text = _full_text(value.value if isinstance(value, Enum) else value)
     except Exception as error:
         kind = type(value).__qualname__
         raise UnserializableError(f"its result, of type {kind}, cannot be serialized: {error}") from error
@@ -31,7 +31,7 @@ def text_of(value: Any, *, max_chars: int | None) -> str:
     return f"{text[:max_chars]}\n[cut: the first {max_chars} of {len(text)} characters]"
 
 
-def _whole_text(value: Any) -> str:
+def _full_text(value: Any) -> str:
     if isinstance(value, str):
         if not value.isascii():
             value.encode()  # a lone surrogate would break the next request to a model
@@ -42,7 +42,7 @@ def _whole_text(value: Any) -> str:
 
 
 def _refuse_unfinished(value: Any) -> None:
-    """Refuse iterators, which pydantic would run (for ever perhaps), and close coroutines nobody awaited."""
+    """Refuse iterators, which pydantic would run, perhaps forever, and close coroutines not yet awaited."""
     waiting, seen, refused = [value], set[int](), None
     while waiting:
         item = waiting.pop()
@@ -50,7 +50,7 @@ def _refuse_unfinished(value: Any) -> None:
         if kind in _CONTAINERS or isinstance(item, _CONTAINER_TYPES):
             if id(item) not in seen:
                 seen.add(id(item))
-                waiting += _parts(item)
+                waiting += _items(item)
         elif isinstance(item, Coroutine):
             item.close()
             refused = kind
@@ -60,6 +60,6 @@ def _refuse_unfinished(value: Any) -> None:
         raise TypeError(f"a {refused.__qualname__} is not a finished value")
 
 
-def _parts(container: Any) -> list[Any]:
-    parts = container.values() if isinstance(container, dict) else container
-    return [part for part in parts if type(part) not in _SCALARS]
+def _items(container: Any) -> list[Any]:
+    items = container.values() if isinstance(container, dict) else container
+    return [item for item in items if type(item) not in _SCALARS]

@@ -1,23 +1,21 @@
-"""Owns the tools that an application registers, by name.
-
-Knows nothing of clients: a catalogue reads `tools`, and a direct call resolves nothing.
-"""
+"""`LocalToolbox`: registers functions as tools, lists them, and calls one directly."""
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from seqoria_runtime._base import checks as _checks
-from seqoria_runtime._base.tools import ConcurrencyCap, ToolFailure
+from seqoria_runtime._base.tools import ConcurrencyCap, Tool, ToolFailure
 from seqoria_runtime._execution.calls.threads import run_in_thread
 from seqoria_runtime.models.errors import ToolExecutionError, ToolNotFoundError
 
+from ._compile import compile_signature
 from ._hidden.arguments import HiddenValuesError
-from ._reading.schema import compile_signature
 from ._reading.signature import own_name_of, read
 from ._tool import FunctionTool
 
@@ -29,11 +27,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class ToolOptions(TypedDict, total=False):
     """Options of a tool.
 
-    `description` is told to the model; the default is the first line of the docstring.
-    `server_populated` names the parameters and fields that the model does not see and that trusted
-    sources fill. `depends_on` names the tools whose calls in the same batch have to settle first.
-    `timeout` is the time for one call in seconds; the default leaves it to the client.
-    `max_concurrency` is how many of its calls run at once in one client, beside the client's own limit.
+    `description` is what the model reads; the default is the first line of the docstring.
+    `server_populated` names the hidden parameters and fields: the model does not see them, and trusted
+    sources fill them. `depends_on` names the tools whose calls in the same batch must settle first.
+    `timeout` limits one call, in seconds; the default is the client's `tool_timeout`. `max_concurrency`
+    limits how many of its calls run at once in one client, in addition to the client's limit.
     """
 
     description: str | None
@@ -45,26 +43,31 @@ class ToolOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ToolInfo:
-    """What a toolbox tells of a tool; `annotations` has `server_populated` and `depends_on` where set."""
+    """The description of a tool; `annotations` has `server_populated` and `depends_on` if they are set."""
 
     name: str
     description: str
-    inputSchema: dict[str, Any]
+    input_schema: dict[str, Any]
     annotations: dict[str, Any]
+
+    @property
+    def inputSchema(self) -> dict[str, Any]:
+        """An older name for `input_schema`."""
+        return self.input_schema
 
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """A piece of a direct call's result."""
+    """A piece of the result of a direct call."""
 
     text: str
     type: str = "text"
 
 
 class LocalToolbox:
-    """Functions of the application as tools.
+    """The functions of an application that are its tools.
 
-    A result's text is cut, with a mark, at `max_result_chars` characters; `None` sets no bound.
+    The text of a result is cut, with a mark, at `max_result_chars` characters; `None`: no limit.
     """
 
     def __init__(self, *, max_result_chars: int | None = 1_000_000) -> None:
@@ -74,8 +77,8 @@ class LocalToolbox:
         self._tools: dict[str, FunctionTool] = {}
 
     @property
-    def tools(self) -> tuple[FunctionTool, ...]:
-        """The tools of this moment, in the order of registration."""
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools registered so far, in the order of registration."""
         return tuple(self._tools.values())
 
     @overload
@@ -85,11 +88,11 @@ class LocalToolbox:
         self, name: str | None = None, **options: Unpack[ToolOptions]
     ) -> Callable[[_Function], _Function]: ...
     def tool(self, name: Any = None, **options: Unpack[ToolOptions]) -> Any:
-        """Register the decorated function; it stays what it was. See `ToolOptions`.
+        """Register the decorated function and return it unchanged. See `ToolOptions`.
 
-        Works with and without parentheses, and on a function given as its only positional argument.
-        Raises `TypeError` or `ValueError`, with the tool and the parameter named, for what cannot
-        be a tool, and then registers nothing.
+        Works with and without parentheses, and on a function as its only positional argument. Raises
+        `TypeError` or `ValueError`, which name the tool and the parameter, for a function that cannot be a
+        tool; then nothing is registered.
         """
         if name is None or isinstance(name, str):
             return partial(self.add, name=name, **options)
@@ -98,34 +101,41 @@ class LocalToolbox:
     def add(
         self, function: _Function, *, name: str | None = None, **options: Unpack[ToolOptions]
     ) -> _Function:
-        """Register a function, method, partial or callable object, as `tool` does; give it back."""
+        """Register a function, method, partial or callable object, as `tool` does, and return it."""
         own = own_name_of(function) if name is None else name
         unknown = sorted(options.keys() - ToolOptions.__annotations__.keys())
         if unknown:
             known = ", ".join(("name", *ToolOptions.__annotations__))
             raise TypeError(f"Tool {own!r}: add() has no option {unknown[0]!r}; it has {known}")
-        self._register(function, own, **options)
+        self._register(function, own, options)
         return function
 
-    def _register(self, function: Callable[..., Any], name: str, **options: Unpack[ToolOptions]) -> None:
+    def _register(self, function: Callable[..., Any], name: str, options: ToolOptions) -> None:
         self._check_name(name)
-        try:
-            checked = _checked(name, **options)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"Tool {name!r}: {error}") from None
+        description, timeout = options.get("description"), options.get("timeout")
+        limit = options.get("max_concurrency")
+        with _naming(name):
+            if description is not None and not isinstance(description, str):
+                raise TypeError(f"'description' must be a string, not {description!r}")
+            server_populated = _checks.names("server_populated", options.get("server_populated", ()))
+            depends_on = _checks.names("depends_on", options.get("depends_on", ()))
+            if timeout is not None:
+                timeout = _checks.positive_seconds("timeout", timeout)
+            if limit is not None:
+                _checks.positive_int("max_concurrency", limit)
         signature = read(function, name)
-        compiled = compile_signature(signature, name, checked.server_populated)
+        compiled = compile_signature(signature, name, server_populated)
         self._tools[name] = FunctionTool(
             name=name,
-            description=signature.description if checked.description is None else checked.description,
+            description=signature.description if description is None else description,
             parameters=compiled.parameters,
             arguments=compiled.arguments,
             function=signature.function,
             blocking=signature.blocking,
             hidden=compiled.arguments.hidden,
-            depends_on=checked.depends_on,
-            timeout=checked.timeout,
-            cap=checked.cap,
+            depends_on=depends_on,
+            timeout=timeout,
+            cap=None if limit is None else ConcurrencyCap(f"tool {name!r}", limit),
             max_result_chars=self._max_result_chars,
         )
 
@@ -133,13 +143,14 @@ class LocalToolbox:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ValueError(f"A tool's name must be 1 to 64 letters, digits, '_' or '-', not {name!r}")
         if name in self._tools:
-            raise ValueError(f"This toolbox has a tool {name!r} already")
+            raise ValueError(f"This toolbox already has a tool {name!r}")
 
     def list_tools(self) -> list[ToolInfo]:
-        """Describe all tools, in copies."""
+        """Return the descriptions of all tools, as copies."""
         return [_info(tool) for tool in self.tools]
 
     def get_tool_info(self, name: str) -> ToolInfo | None:
+        """Return the description of one tool, or `None` if there is no such tool."""
         tool = self._tools.get(name)
         return None if tool is None else _info(tool)
 
@@ -151,11 +162,12 @@ class LocalToolbox:
     ) -> list[TextContent]:
         """Call a tool with explicit values, `server_args` for its hidden parameters.
 
-        Nothing else is asked for hidden values, and no limit or timeout applies. Raises
-        `ToolNotFoundError`, `ValidationError` for arguments that do not fit, `ValueError` for names
-        on the wrong side, `TypeError` for anything but mappings, `ToolExecutionError` for hidden
-        values or a result that cannot be used, and the tool's own exception as it is. A sync function
-        runs in a worker thread, which a cancelled caller leaves to itself.
+        No other source fills hidden parameters, and no limit or timeout applies. Raises
+        `ToolNotFoundError`; `ValidationError` for invalid arguments; `ValueError` for a hidden name among
+        `arguments` or any other name in `server_args`; `TypeError` for anything but mappings;
+        `ToolExecutionError` for trusted values or a result that cannot be used; and the tool's own
+        exception as it is. If the caller is cancelled, so is an async function; a sync function runs on in
+        its worker thread, and its result is dropped.
         """
         tool = self._tools.get(name)
         if tool is None:
@@ -170,41 +182,16 @@ class LocalToolbox:
             raise ToolExecutionError(str(failure), kind=failure.kind) from failure
 
 
-class _Checked(NamedTuple):
-    """The options of one tool, with all defaults filled in."""
-
-    description: str | None
-    server_populated: frozenset[str]
-    depends_on: frozenset[str]
-    timeout: float | None
-    cap: ConcurrencyCap | None
-
-
-def _checked(
-    name: str,
-    *,
-    description: str | None = None,
-    server_populated: Iterable[str] = (),
-    depends_on: Iterable[str] = (),
-    timeout: float | None = None,
-    max_concurrency: int | None = None,
-) -> _Checked:
-    if description is not None and not isinstance(description, str):
-        raise TypeError(f"'description' must be a string, not {description!r}")
-    cap = None
-    if max_concurrency is not None:
-        limit = _checks.positive_int("max_concurrency", max_concurrency)
-        cap = ConcurrencyCap(f"tool {name!r}", limit)
-    return _Checked(
-        description=description,
-        server_populated=_checks.names("server_populated", server_populated),
-        depends_on=_checks.names("depends_on", depends_on),
-        timeout=None if timeout is None else _checks.positive_seconds("timeout", timeout),
-        cap=cap,
-    )
+@contextmanager
+def _naming(tool: str) -> Generator[None]:
+    """Put the tool's name in front of an error about one of its options."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Tool {tool!r}: {error}") from None
 
 
-def _info(tool: FunctionTool) -> ToolInfo:
+def _info(tool: Tool) -> ToolInfo:
     annotations: dict[str, Any] = {}
     if tool.hidden:
         annotations["server_populated"] = sorted(parameter.name for parameter in tool.hidden)

@@ -10,7 +10,7 @@ import pytest
 from anyio import from_thread
 from rich.console import Console
 
-from seqoria_runtime.cli.demo._play import Pace, play
+from seqoria_runtime.cli._demo.play import Pace, play
 from seqoria_runtime.testing import wait_for_abandoned_threads
 
 EVENTS = """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from seqoria_runtime.cli.chat._lines import LineReader
+from seqoria_runtime.cli._chat.lines import LineReader
 
 pytestmark = pytest.mark.real_time
 

@@ -77,7 +77,7 @@ async def test_a_value_that_no_header_may_have_fails_its_call_alone_and_is_not_s
         for token in ("sécret", "secret\nX-Admin: 1", "secret ", "secret\0"):
             [outcome] = await client.run_tool_calls([CALL], context={"token": token})
             assert isinstance(outcome, ToolCallError)
-            assert "'headers' gives must hold ASCII" in outcome.error
+            assert "the result of 'headers' must hold ASCII" in outcome.error
             assert "'Authorization' does not" in outcome.error
             assert "cret" not in outcome.error
         [outcome] = await client.run_tool_calls([CALL], context={"token": "good"})

@@ -33,7 +33,7 @@ async def test_a_tool_cannot_close_a_turn_that_waits_for_the_tools_own_turn() ->
                 await turns["a"].aclose()
             except RuntimeError as error:
                 refused.append(str(error))
-        raise AssertionError("sleeps for ever")
+        raise AssertionError("sleeps forever")
 
     provider_a = ScriptedProvider([calls(call("close_b")), says("a is done")])
     provider_b = ScriptedProvider([calls(call("close_a")), says("b is done")])
@@ -73,7 +73,7 @@ async def test_a_tools_cleanup_cannot_start_a_turn_on_its_own_turns_history() ->
                     await anext(client.chat("again", history=history))
                 except TurnInProgressError as error:
                     seen.append(type(error))
-        raise AssertionError("sleeps for ever")
+        raise AssertionError("sleeps forever")
 
     async with AsyncAIClient([ScriptedProvider([calls(call("stays"))])], local_toolbox=tools) as client:
         with anyio.move_on_after(1):

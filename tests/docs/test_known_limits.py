@@ -1,8 +1,9 @@
-"""The known limits in docs/tools.md are as they are told there."""
+"""The known limits in docs/tools.md are as they are described there."""
 
 import asyncio
 import threading
 from concurrent import futures
+from functools import partial
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ import anyio.to_thread
 import pytest
 
 from seqoria_runtime import AsyncAIClient, LocalToolbox
-from seqoria_runtime.models import ToolCallError, ToolCallRequest
+from seqoria_runtime.models import ToolCallError, ToolCallRequest, ToolCallResult
 from seqoria_runtime.models.errors import CallEndedError
 from seqoria_runtime.testing import ScriptedProvider, call, calls
 
@@ -81,3 +82,34 @@ async def test_a_sync_tool_that_is_abandoned_in_a_call_of_the_client_finds_that_
     )
     assert isinstance(during, (CallEndedError, *cancellations))
     assert isinstance(afterwards, CallEndedError)
+
+
+async def test_two_full_clients_whose_tools_call_each_other_wait_until_a_timeout_ends_them() -> None:
+    here, there = LocalToolbox(), LocalToolbox()
+    clients: dict[str, AsyncAIClient] = {}
+
+    async def call_over(client: str) -> str:
+        await anyio.sleep(1)
+        [outcome] = await clients[client].run_tool_calls([ToolCallRequest(id="1", name="answer")])
+        return outcome.result if isinstance(outcome, ToolCallResult) else outcome.kind
+
+    for tools, other in ((here, "there"), (there, "here")):
+        tools.add(partial(call_over, other), name="call_over")
+        tools.add(lambda: "answered", name="answer")
+    outcomes = []
+
+    async def run(client: AsyncAIClient) -> None:
+        outcomes.extend(await client.run_tool_calls([ToolCallRequest(id="1", name="call_over")]))
+
+    model = ScriptedProvider([])
+    async with (
+        AsyncAIClient([model], local_toolbox=here, max_concurrency=1, tool_timeout=10) as clients["here"],
+        AsyncAIClient([model], local_toolbox=there, max_concurrency=1, tool_timeout=20) as clients["there"],
+        anyio.create_task_group() as group,
+    ):
+        for client in clients.values():
+            group.start_soon(run, client)
+    first, second = outcomes
+    assert isinstance(first, ToolCallError)
+    assert isinstance(second, ToolCallResult)
+    assert (first.kind, second.result, anyio.current_time()) == ("timed_out", "answered", 10)

@@ -10,6 +10,7 @@ from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.testing import Backend, ScriptedProvider, run_virtual, says
 from tests.support.chat_server import Answer, serve
 from tests.support.pages import ROOT, Piece, is_coroutine, pages, pieces
+from tests.test_architecture import FLOORS, INNER_ORDER
 
 PLACEHOLDER = "http://localhost:8080/v1"
 """What stands in the pages for the URL of a model server."""
@@ -88,17 +89,38 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
-def test_the_rooms_of_the_architecture_page_are_there() -> None:
+def table_rows(page: str) -> list[list[list[str]]]:
+    """Return the names in backticks of each cell of each row of a page's tables."""
+    rows = re.findall(r"^\|(.+)\|$", page, re.MULTILINE)
+    return [[re.findall(r"`([^`]+)`", cell) for cell in row.split("|")] for row in rows]
+
+
+def test_the_architecture_page_shows_every_room_and_no_other_file() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     package = ROOT / "seqoria_runtime"
-    rooms = [
-        room
-        for row in re.findall(r"^\|[^|]*\|([^|]*)\|", page, re.MULTILINE)
-        for room in re.findall(r"`([^`]+)`", row)
-    ]
-    shown = {room.rstrip("/") for room in rooms}
+    shown = {name.rstrip("/") for _, names, *_ in table_rows(page) for name in names}
     assert {
-        room for room in shown if not (package / room).exists() and not (package / f"{room}.py").exists()
+        name for name in shown if not (package / name).exists() and not (package / f"{name}.py").exists()
     } == set()
-    there = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
-    assert there <= {room.partition("/")[0] for room in shown}
+    rooms = {name for floors in (FLOORS, *INNER_ORDER.values()) for floor in floors for name in floor}
+    folders = {name.replace(".", "/") for name in rooms if (package / name.replace(".", "/")).is_dir()}
+    # The page shows the rooms of the kit only in their order, and what `_execution` and `_base` hold.
+    assert {name for name in folders if not name.startswith("testing/")} - {"_execution", "_base"} <= shown
+    assert {name for name in re.findall(r"`(tests/[\w/.]+)`", page) if not (ROOT / name).exists()} == set()
+
+
+def test_what_decides_something_on_the_architecture_page_is_in_the_file_that_it_names() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for _, files, names in table_rows(page.partition("## Where is it decided?")[2].partition("##")[0]):
+        text = "".join((ROOT / "seqoria_runtime" / file).read_text(encoding="utf-8") for file in files)
+        missing = [name for name in names if not re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text)]
+        assert missing == [], files
+
+
+@pytest.mark.parametrize("room", INNER_ORDER)
+def test_the_order_inside_a_room_is_on_the_architecture_page(room: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    block = page.partition('"is below":')[2].split("```")[1]
+    lines = dict(line.split(maxsplit=1) for line in re.sub(r"\n +<", " <", block).strip().splitlines())
+    order = [[name.partition(".")[2] for name in floor] for floor in INNER_ORDER[room]]
+    assert [floor.strip().split(", ") for floor in lines[room].split("<")] == order

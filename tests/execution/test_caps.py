@@ -1,9 +1,10 @@
-"""Caps of tools: how many calls run at once under them, who is next, and that nothing waits for ever."""
+"""Caps of tools: how many calls run at once under them, who is next, and that nothing waits forever."""
 
 from typing import Any
 
 import anyio
 import anyio.from_thread
+import anyio.lowlevel
 import pytest
 
 from seqoria_runtime.client import AsyncAIClient, CapStats
@@ -82,7 +83,7 @@ async def test_a_call_that_waits_for_a_cap_goes_before_later_ones_once_it_may_ru
 async def test_under_a_cap_the_call_with_the_longest_chain_behind_it_goes_first() -> None:
     lab = Capped(a=1)
     lab.add_capped("c", 1, depends_on=["b"])
-    lab.tools.add(lab.tools.tools[0].function, name="b", max_concurrency=1)
+    lab.add_capped("b", 1)
     calls = [request("c", tag="c"), *(request("a", tag=f"a{n}") for n in range(2)), request("b", tag="b")]
     await lab.run(*calls, max_concurrency=1)
     assert lab.started[0] == "b"
@@ -304,8 +305,12 @@ async def test_calls_that_wait_for_the_permit_of_an_abandoned_thread_fail_after_
 @pytest.mark.clause("C51")
 async def test_calls_that_wait_too_long_for_the_slot_of_an_abandoned_thread_give_up_their_permits() -> None:
     lab = Abandoned()
-    lab.tools.add(lab.tools.tools[1].function, name="scarce", max_concurrency=1)
     found: list[str] = []
+
+    @lab.tools.tool(max_concurrency=1)
+    async def scarce() -> str:
+        return "ran"
+
     async with lab.client(max_concurrency=1, abandoned_grace=3.0) as client:
         await lab.abandon(client)
 
@@ -402,3 +407,226 @@ def test_a_bad_cap_is_refused_by_tool_and_option(value: Any) -> None:
     with pytest.raises(ValueError, match="Tool 'a': 'max_concurrency' must be a positive integer, not"):
         lab.tools.add(lab.noted, name="a", max_concurrency=value)
     assert lab.tools.tools == ()
+
+
+# Places that are lent
+
+
+class Sharing(Lab):
+    """A lab whose tool `uses` counts how many of its calls use the thing that its cap protects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add("leaf")
+        self.users = 0
+        self.most_users = 0
+
+    async def use(self, seconds: float = 1.0) -> None:
+        self.users += 1
+        self.most_users = max(self.most_users, self.users)
+        await anyio.sleep(seconds)
+        self.users -= 1
+
+
+@pytest.mark.clause("C49")
+@pytest.mark.parametrize("way", ["made before, awaited later", "in a task group"])
+async def test_a_call_whose_nested_batch_is_about_to_start_keeps_its_place_while_it_works(way: str) -> None:
+    lab = Sharing()
+
+    @lab.tools.tool(max_concurrency=1)
+    async def b() -> None:
+        await anyio.sleep(0.01)
+        await client.run_tool_calls([request("a", outer=False)])
+
+    @lab.tools.tool(max_concurrency=1)
+    async def a(outer: bool) -> None:
+        if outer and way == "in a task group":
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.run_tool_calls, [request("leaf", seconds=0)])
+                await lab.use(0)
+        later = client.run_tool_calls([request("leaf")]) if outer else None
+        await lab.use()
+        if later is not None:
+            await later
+
+    async with lab.client(max_concurrency=2) as client:
+        await client.run_tool_calls([request("a", outer=True), request("b")])
+        assert_idle(client)
+    assert lab.most_users == 1
+
+
+@pytest.mark.clause("C49")
+@pytest.mark.parametrize("bystander", [False, True])
+async def test_a_call_whose_lent_place_is_in_use_waits_for_it_whatever_else_happens(bystander: bool) -> None:
+    lab = Sharing()
+
+    @lab.tools.tool()
+    async def q() -> None:
+        await anyio.sleep(0.1)
+        await client.run_tool_calls([request("a", first=False)])
+
+    @lab.tools.tool(max_concurrency=1)
+    async def a(first: bool) -> None:
+        if first:
+            await anyio.sleep(0.2)
+            await client.run_tool_calls([request("b", first=False)])
+        await lab.use()
+
+    @lab.tools.tool(max_concurrency=1)
+    async def b(first: bool) -> None:
+        if first:
+            await anyio.sleep(0.3)
+            await client.run_tool_calls([request("a", first=False)])
+
+    @lab.tools.tool()
+    async def stand_by() -> None:
+        await anyio.sleep(0.5)
+        await client.run_tool_calls([request("leaf", seconds=0)])
+
+    batch = [request("a", first=True), request("b", first=True), request("q")]
+    async with lab.client() as client:
+        with anyio.fail_after(20):
+            await client.run_tool_calls([*batch, request("stand_by")] if bystander else batch)
+        assert_idle(client)
+    assert lab.most_users == 1
+
+
+class Waiting(Lab):
+    """A lab of three slots in which the tool `waits` has lent its slot when its own batch has ended.
+
+    Until 3 s its nested call runs; then a call that has waited since 1 s takes the slot of that. From 0.5 s
+    on the nested calls `busy` of another tool run, one of them in the slot of `waits`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.went_on: list[float] = []
+        self.wait = self.call_scarce
+        self.patience = anyio.CancelScope()
+        self.tools.add(self.scarce, max_concurrency=1)
+        self.tools.add(self.waits, max_concurrency=1)
+        self.tools.add(self.stranger)
+        self.add("work")
+
+    async def scarce(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+    async def waits(self) -> None:
+        await self.wait()
+        self.went_on.append(anyio.current_time())
+
+    async def call_scarce(self) -> None:
+        await self.own.run_tool_calls([request("scarce", seconds=1)])
+
+    async def stranger(self) -> None:
+        await anyio.sleep(0.5)
+        with self.patience:
+            await self.own.run_tool_calls([request("busy", number=number) for number in range(2)])
+
+    async def run_all(self, **options: Any) -> None:
+        async def take_the_third_slot() -> None:
+            await anyio.sleep(1)
+            await self.own.run_tool_calls([request("work", seconds=50)])
+
+        async with self.client(max_concurrency=3, **options) as self.own:
+            with anyio.fail_after(90):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(take_the_third_slot)
+                    first = request("scarce", seconds=2)
+                    await self.own.run_tool_calls([first, request("waits"), request("stranger")])
+            await wait_for_abandoned_threads()
+            assert_idle(self.own)
+
+
+@pytest.mark.clause("C43", "C49")
+async def test_a_call_that_waits_for_its_slot_does_not_go_on_in_that_of_the_call_which_has_borrowed_it() -> (
+    None
+):
+    lab = Waiting()
+
+    @lab.tools.tool()
+    async def busy(number: int) -> None:
+        await anyio.sleep(10)
+        if number == 0:
+            await anyio.sleep(10)
+        else:
+            await lab.own.run_tool_calls([request("work", seconds=5)])
+
+    await lab.run_all()
+    assert lab.went_on == [15.5]
+
+
+@pytest.mark.clause("C49", "C51")
+async def test_a_thread_that_outlives_its_call_in_a_lent_slot_does_not_hold_up_the_lender() -> None:
+    lab, gate = Waiting(), Gate()
+    begun: list[None] = []
+
+    async def find_user() -> str:
+        await anyio.sleep(10)
+        return "u1"
+
+    @lab.tools.tool(server_populated=["user"])
+    def busy(number: int, user: str) -> None:
+        anyio.from_thread.run_sync(begin)
+        gate()
+
+    def begin() -> None:
+        begun.append(None)
+        if len(begun) == 2:
+            lab.patience.cancel()
+
+    async def wait() -> None:
+        await lab.call_scarce()
+        assert lab.own.stats().abandoned == {"busy": 2}
+        gate.open.set()
+
+    lab.wait = wait
+    await lab.run_all(param_registry={"user": find_user})
+    assert lab.went_on == [10.5]
+
+
+@pytest.mark.clause("C49", "C53")
+@pytest.mark.parametrize("ticks", range(8))
+async def test_a_call_that_starts_a_batch_just_as_its_wait_for_a_slot_is_cancelled_lends_its_places(
+    ticks: int,
+) -> None:
+    lab = Waiting()
+    inner: list[str] = []
+
+    @lab.tools.tool()
+    async def busy(number: int) -> None:
+        await anyio.sleep(15)
+
+    async def wait_twice() -> None:
+        if anyio.current_time() > 0:
+            inner.append("ran")
+            return
+        async with anyio.create_task_group() as group:
+            scope = anyio.CancelScope()
+            group.start_soon(wait, scope)
+            await anyio.sleep(5)
+            group.start_soon(lab.own.run_tool_calls, [request("waits")])
+            for _ in range(ticks):
+                await anyio.lowlevel.checkpoint()
+            scope.cancel()
+
+    async def wait(scope: anyio.CancelScope) -> None:
+        with scope:
+            await lab.call_scarce()
+
+    lab.wait = wait_twice
+    await lab.run_all()
+    assert inner == ["ran"]
+
+
+@pytest.mark.clause("C54")
+async def test_a_place_counts_as_taken_only_while_a_call_of_the_tool_runs() -> None:
+    lab = Capped(a=1)
+    lab.add("other")
+    async with lab.client(max_concurrency=1) as client, anyio.create_task_group() as group:
+        group.start_soon(client.run_tool_calls, [request("other", seconds=2)])
+        await anyio.sleep(0.5)
+        group.start_soon(client.run_tool_calls, [request("a")] * 2)
+        for running, free in [({"other": 1}, 1), ({"a": 1}, 0), ({"a": 1}, 0), ({}, 1)]:
+            await anyio.sleep(1)
+            assert (client.stats().running, client.stats().caps[0].free) == (running, free)

@@ -602,6 +602,54 @@ async def test_a_tool_that_natively_cancels_its_own_task_harms_neither_siblings_
 
 
 @on_asyncio
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("shielded", [False, True])
+@pytest.mark.parametrize("beside", [0, 1])
+async def test_a_task_group_that_fails_in_a_call_cancels_nobody_whose_caller_is_being_cancelled_already(
+    lab: Lab, beside: int, shielded: bool, nested: bool
+) -> None:
+    """From 3.13 on `TaskGroup` leaves a cancellation behind in a task that was cancelled before."""
+
+    @lab.tools.tool()
+    async def fail_in_group() -> None:
+        async def fail() -> None:
+            raise ValueError("v")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            await asyncio.sleep(1)
+
+    @lab.tools.tool()
+    async def cleaning() -> str:
+        return (await clean_up())[0]
+
+    async def clean_up() -> list[str]:
+        try:
+            await anyio.sleep(9)
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=shielded):
+                batch = [request("fail_in_group"), *[request("work", tag="other")] * beside]
+                found.append(results(await client.run_tool_calls(batch)))
+                await anyio.sleep(1)
+            raise
+        raise AssertionError("never cancelled")
+
+    found: list[list[str]] = []
+    async with lab.client() as client:
+        if nested:
+            task = asyncio.ensure_future(client.run_tool_calls([request("cleaning")]))
+        else:
+            task = asyncio.ensure_future(clean_up())  # type: ignore[arg-type]
+        await asyncio.sleep(1)
+        tasks = [one for one in asyncio.all_tasks() if "Scheduler" in one.get_name()] if nested else [task]
+        for one in tasks:
+            one.cancel()
+        await asyncio.wait([task])
+        assert found == [["[failed]", *["other"] * beside]]
+        assert_idle(client)
+
+
+@on_asyncio
 async def test_a_self_cancelling_tool_with_a_broken_result_harms_nobody(lab: Lab) -> None:
     @lab.tools.tool()
     async def cancel() -> Any:

@@ -11,6 +11,7 @@ import pytest
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import AssistantMessage, ToolCallResult
 from seqoria_runtime.models.errors import CallEndedError
+from seqoria_runtime.providers import ModelRequest
 from seqoria_runtime.testing import ScriptedProvider, call, calls, says, wait_for_abandoned_threads
 from tests.support.batches import Lab, assert_idle, error_of, request, results
 from tests.support.tools import Gate
@@ -451,3 +452,77 @@ async def test_a_batch_started_beside_a_call_is_not_taken_for_one_of_it(lab: Nes
     async with lab.client() as client, anyio.create_task_group() as group:
         group.start_soon(client.run_tool_calls, [request("work")])
         group.start_soon(beside)
+
+
+# Deep
+
+
+@pytest.mark.parametrize("way", ["run_tool_calls", "run_call_stream", "chat"])
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_calls_can_be_nested_two_hundred_deep_and_be_cancelled_there(way: str, cancelled: bool) -> None:
+    lab = Nested()
+
+    def answer(asked: ModelRequest) -> Any:
+        last = asked.messages[-1]
+        return calls(call("deep", depth=int(str(last.content)))) if last.role == "user" else says("well")
+
+    @lab.tools.tool()
+    async def deep(depth: int) -> str:
+        if depth == 0:
+            await anyio.sleep(9 if cancelled else 0)
+            return "bottom"
+        inner = request("deep", depth=depth - 1)
+        if way == "run_tool_calls":
+            return results(await client.run_tool_calls([inner]))[0]
+        if way == "run_call_stream":
+            async with client.run_call_stream([inner]) as stream:
+                return results([(await anext(stream))[1]])[0]
+        history: list[Any] = []
+        async with client.chat(str(depth - 1), history=history) as turn:
+            async for _ in turn:
+                pass
+        return results([message for message in history if message.role == "tool_result"])[0]
+
+    client = AsyncAIClient([ScriptedProvider(answer)], local_toolbox=lab.tools, system_prompt="")
+    async with client:
+        with anyio.move_on_after(5) as scope:
+            assert results(await client.run_tool_calls([request("deep", depth=200)])) == ["bottom"]
+        assert scope.cancelled_caught == cancelled
+        assert_idle(client)
+
+
+async def test_calls_nested_deeper_than_that_end_with_an_error_that_says_so(lab: Nested) -> None:
+    errors: list[RecursionError] = []
+
+    @lab.tools.tool()
+    async def endless() -> None:
+        try:
+            await lab.own_client.run_tool_calls([request("endless")])
+        except RecursionError as error:
+            errors.append(error)
+
+    await lab.run(request("endless"))
+    assert [str(error) for error in errors] == [
+        "tool calls are nested more than 200 deep; the last one is of the tool 'endless'"
+    ]
+
+
+@pytest.mark.clause("C53")
+@pytest.mark.parametrize("levels", range(0, 30, 5))
+async def test_a_capped_tool_that_calls_itself_without_end_leaves_each_place(
+    lab: Nested, levels: int
+) -> None:
+    """From several depths of the caller's stack, since a recursion error could strike anywhere."""
+
+    @lab.tools.tool(max_concurrency=1)
+    async def endless() -> str:
+        return results(await lab.own_client.run_tool_calls([request("endless")]))[0]
+
+    async def at(levels: int, batch: list[Any]) -> list[Any]:
+        return await at(levels - 1, batch) if levels else await lab.own_client.run_tool_calls(batch)
+
+    async with lab.client(max_concurrency=2) as client:
+        for _ in range(2):
+            assert results(await at(levels, [request("endless")])) == ["[failed]"]
+            assert_idle(client)
+            assert [cap.free for cap in client.stats().caps] == [1]

@@ -1,4 +1,4 @@
-"""What the tests of remote servers share."""
+"""Fixtures of the tests of remote servers."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,6 @@ from tests.support.fork_server import Command, fork_server
 
 @pytest.fixture(scope="session")
 def forked() -> Iterator[Command]:
-    """Makes the command of a server process, which starts at once, from its module and arguments."""
+    """Return a function that makes the command of a fast-starting server from its module and arguments."""
     with fork_server() as command:
         yield command

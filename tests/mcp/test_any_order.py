@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from seqoria_runtime._base.tools import ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_fakes import FakeServer, Json, text_result
-from tests.support.mcp_hubs import Hub, running_hub
+from tests.support.server_sets import RunningServers, running_servers
 
 pytestmark = [pytest.mark.clause("C103", "C105"), pytest.mark.case("K3")]
 
@@ -20,9 +20,9 @@ ACTOR = st.lists(STEP, max_size=6)
 
 
 class World:
-    """Three servers and what their calls came to."""
+    """Three servers, and the outcomes of their calls."""
 
-    def __init__(self, made: Hub) -> None:
+    def __init__(self, made: RunningServers) -> None:
         self.made = made
         self.servers = [self._server(number) for number in range(3)]
         self.settled: list[str] = []
@@ -43,16 +43,16 @@ class World:
 
     async def do(self, deed: str, number: int) -> None:
         server = self.servers[number]
-        hub, config = self.made.hub, MCPServerConfig(server=server, timeout=2.0)
+        servers, config = self.made.servers, MCPServerConfig(server=server, timeout=2.0)
         match deed:
             case "add":
-                await hub.add([config])
+                await servers.add([config])
             case "add unconnected":
-                await hub.add([config], connect=False)
+                await servers.add([config], connect=False)
             case "remove":
-                await hub.remove([config])
+                await servers.remove([config])
             case "refresh":
-                await hub.refresh()
+                await servers.refresh()
             case "call":
                 await self.call(f"quick{number}")
             case "slow call":
@@ -79,7 +79,7 @@ class World:
 
 @given(actors=st.lists(ACTOR, min_size=1, max_size=4), close_after=st.sampled_from([0.0, 0.2, 3.0, 100.0]))
 async def test_every_call_settles_and_nothing_is_left(actors: list[Any], close_after: float) -> None:
-    async with running_hub() as made:
+    async with running_servers() as made:
         world = World(made)
 
         async def act(steps: list[tuple[str, int, float]]) -> None:
@@ -92,9 +92,9 @@ async def test_every_call_settles_and_nothing_is_left(actors: list[Any], close_a
                 group.start_soon(act, steps)
             await anyio.sleep(close_after)
             before = anyio.current_time()
-            await made.hub.close()
+            await made.servers.close()
             assert anyio.current_time() == before
         assert len(world.settled) == world.begun
         assert world.names_its_server
-        await made.hub.close()
+        await made.servers.close()
         assert [server.peers for server in world.servers] == [[], [], []]

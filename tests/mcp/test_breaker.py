@@ -1,4 +1,4 @@
-"""The breaker against a model that keeps the whole record of calls and works out its state from it."""
+"""The breaker against a model that derives the state from the record of all calls."""
 
 from dataclasses import dataclass, field
 
@@ -61,7 +61,7 @@ def test_an_answer_ends_the_row_of_failures() -> None:
 
 @dataclass
 class Call:
-    """A call as the model remembers it; `before` is how often the breaker had opened or closed by then."""
+    """A call in the model's record; `before` is how often the breaker had opened or closed by then."""
 
     admission: Admission
     before: int = field(default=0)

@@ -1,4 +1,4 @@
-"""What a server may ask of the application in each era, and what it is told where nothing is configured."""
+"""What a server may ask the application for in each era, and the answer without a callback."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_fakes import FakeServer, Json, text_result
-from tests.support.mcp_hubs import Hub, running_hub
+from tests.support.server_sets import RunningServers, running_servers
 
-# The server's side of the older era is deprecated in the SDK.
+# The SDK has deprecated the server side of the older era.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 
 
@@ -63,9 +63,9 @@ async def roots(context: Any) -> t.ListRootsResult:
 
 
 @asynccontextmanager
-async def older(**callbacks: Any) -> AsyncGenerator[Hub, None]:
+async def older(**callbacks: Any) -> AsyncGenerator[RunningServers, None]:
     config = MCPServerConfig(server=asking_server(), protocol="legacy", **callbacks)
-    async with running_hub(config) as made:
+    async with running_servers(config) as made:
         yield made
 
 
@@ -91,7 +91,7 @@ async def test_log_messages_reach_the_callback_in_both_eras(protocol: str) -> No
         heard.append(params.data)
 
     config = MCPServerConfig(server=asking_server(), protocol=protocol, logging=hear)
-    async with running_hub(config) as made:
+    async with running_servers(config) as made:
         assert await made.call("log") == "logged"
         await anyio.sleep(0.1)
     assert heard == ["noted"]
@@ -107,7 +107,7 @@ async def test_a_callback_that_fails_is_an_answer_to_the_server_and_the_connecti
 
 
 def questioner(*rounds: Json) -> FakeServer:
-    """A server of the newer era, which answers a call with questions, and at last with what it was told."""
+    """A server of the newer era, which answers a call with questions, and in the end with their answers."""
     server = FakeServer(modern=True)
     left = list(rounds)
 
@@ -140,7 +140,7 @@ QUESTION = {
 async def test_in_the_newer_era_a_result_that_asks_for_input_is_answered_and_the_call_made_again() -> None:
     server = questioner(QUESTION, {"requestState": "wait"})
     config = MCPServerConfig(server=server, elicitation=elicit, roots=roots)
-    async with running_hub(config) as made:
+    async with running_servers(config) as made:
         assert await made.call("ask") == "None wait"
     asked = [message["params"] for message in server.asked if message["method"] == "tools/call"]
     answers = [params.get("inputResponses") for params in asked]
@@ -149,9 +149,9 @@ async def test_in_the_newer_era_a_result_that_asks_for_input_is_answered_and_the
     assert [params.get("requestState") for params in asked] == [None, "opaque", "wait"]
 
 
-async def test_a_question_that_nobody_answers_fails_the_call_and_not_the_connection() -> None:
+async def test_an_unanswered_question_fails_the_call_and_not_the_connection() -> None:
     server = questioner(QUESTION)
-    async with running_hub(MCPServerConfig(server=server)) as made:
+    async with running_servers(MCPServerConfig(server=server)) as made:
         failure = await made.failure("ask")
         assert "Elicitation not supported" in str(failure)
         assert await made.call("ask") == "None None"
@@ -161,7 +161,7 @@ async def test_a_callback_that_fails_in_the_newer_era_fails_the_call() -> None:
     async def fail(context: Any, params: Any) -> Any:
         raise ValueError("secret reason")
 
-    async with running_hub(MCPServerConfig(server=questioner(QUESTION), elicitation=fail)) as made:
+    async with running_servers(MCPServerConfig(server=questioner(QUESTION), elicitation=fail)) as made:
         failure = await made.failure("ask")
         assert "a callback of the application failed with ValueError" in str(failure)
         assert "secret" not in str(failure)
@@ -169,6 +169,6 @@ async def test_a_callback_that_fails_in_the_newer_era_fails_the_call() -> None:
 
 async def test_a_server_that_never_stops_asking_is_not_answered_for_ever() -> None:
     server = questioner(*[{"requestState": str(number)} for number in range(100)])
-    async with running_hub(MCPServerConfig(server=server)) as made:
+    async with running_servers(MCPServerConfig(server=server)) as made:
         failure = await made.failure("ask")
         assert "asked for input more than 10 times" in str(failure)

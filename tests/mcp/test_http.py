@@ -10,7 +10,7 @@ import pytest
 from seqoria_runtime._base.tools import ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
 from tests.support.mcp_fakes import HTTPFake, Json, text_result
-from tests.support.mcp_hubs import running_hub
+from tests.support.server_sets import running_servers
 from tests.support.sockets import Asked, serve_http, unused_port
 
 pytestmark = pytest.mark.real_time
@@ -64,7 +64,7 @@ async def test_a_refusal_of_one_request_fails_that_call_with_status_and_server(
     server.on_post = on_call(refuse)
     async with server.serving(), HTTPFake("healthy").serving() as healthy:
         healthy.tool("fine")
-        async with running_hub(config(server, way), config(healthy, "legacy")) as made:
+        async with running_servers(config(server, way), config(healthy, "legacy")) as made:
             with anyio.fail_after(5):
                 failure = await made.failure("fail")
             assert failure.kind == "failed"
@@ -73,7 +73,7 @@ async def test_a_refusal_of_one_request_fails_that_call_with_status_and_server(
             assert ("may have taken effect" in str(failure)) == (status == 500)
             assert await made.call("echo") == "echo"
             assert await made.call("fine") == "fine"
-            assert [one.state for one in made.hub.status()] == ["connected", "connected"]
+            assert [one.state for one in made.servers.status()] == ["connected", "connected"]
             assert server.connections == 1
 
 
@@ -87,7 +87,7 @@ async def test_an_answer_of_the_wrong_kind_fails_that_call(way: str) -> None:
         await asked.respond(200, b"<html>hello</html>", content_type="text/html")
 
     server.on_post = on_call(misspeak)
-    async with server.serving(), running_hub(config(server, way)) as made:
+    async with server.serving(), running_servers(config(server, way)) as made:
         with anyio.fail_after(5):
             failure = await made.failure("fail")
         assert "server 'fake' answered" in str(failure)
@@ -108,10 +108,10 @@ RESULT = b'{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", 
         (RESULT.replace(b"ok", b"\xff!"), "\ufffd!"),
         (RESULT.replace(b"ID", b"987654"), "ok"),
         (b'[{"jsonrpc": "2.0", "method": "x"}, ' + RESULT + b"]", "ok"),
-        (b'{"jsonrpc": "2.0", "method": "x"}', "no answer to the request"),
+        (b'{"jsonrpc": "2.0", "method": "x"}', "not an answer to the request"),
         (b'{"jsonrpc": "2.0", "id": ID, "result": null}', "neither a result nor an error"),
         (b'{"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "who?"}}', "who?"),
-        (b"", "no answer to the request"),
+        (b"", "not an answer to the request"),
     ],
 )
 async def test_what_a_body_of_json_says_is_the_answer_to_its_request(
@@ -125,7 +125,7 @@ async def test_what_a_body_of_json_says_is_the_answer_to_its_request(
         await asked.respond(200, body.replace(b"ID", request), content_type="application/json")
 
     server.on_post = on_call(answer)
-    async with server.serving(), running_hub(config(server, way)) as made:
+    async with server.serving(), running_servers(config(server, way)) as made:
         with anyio.fail_after(5):
             try:
                 heard = await made.call("fail")
@@ -137,7 +137,7 @@ async def test_what_a_body_of_json_says_is_the_answer_to_its_request(
 
 
 @pytest.mark.case("K4")
-# The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
+# The SDK leaves generators of its HTTP client to the garbage collector when it stops reading a stream.
 @pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning")
 @pytest.mark.parametrize("way", ["modern", "legacy"])
 async def test_half_a_character_in_an_event_does_not_cost_the_answer(way: str) -> None:
@@ -152,12 +152,12 @@ async def test_half_a_character_in_an_event_does_not_cost_the_answer(way: str) -
             await asked.send(event[cut : cut + 7])
 
     server.on_post = on_call(answer)
-    async with server.serving(), running_hub(config(server, way)) as made:
+    async with server.serving(), running_servers(config(server, way)) as made:
         assert await made.call("fail") == "\ufffd!"
 
 
 @pytest.mark.case("K4")
-# The HTTP client leaves its generators to the collector then, which warns on trio.
+# The HTTP client leaves its generators to the garbage collector then, which warns on trio.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:Async gen:ResourceWarning"
 )
@@ -169,7 +169,7 @@ async def test_a_body_that_cannot_be_decoded_fails_its_call_alone() -> None:
         await asked.respond(200, b"no gzip", content_type="application/json", content_encoding="gzip")
 
     server.on_post = on_call(answer)
-    async with server.serving(), running_hub(config(server, "modern")) as made:
+    async with server.serving(), running_servers(config(server, "modern")) as made:
         failure = await made.failure("fail")
         assert "server 'fake' sent what cannot be read (DecodingError" in str(failure)
         assert "it may have taken effect" in str(failure)
@@ -180,7 +180,9 @@ async def test_a_body_that_cannot_be_decoded_fails_its_call_alone() -> None:
 @pytest.mark.clause("C105")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("part", [b"", HALF], ids=["nothing", "half"])
-async def test_a_broken_socket_fails_one_call_and_its_server_is_connected_anew(way: str, part: bytes) -> None:
+async def test_a_broken_socket_fails_one_call_and_its_server_is_connected_again(
+    way: str, part: bytes
+) -> None:
     server = fake(way)
     server.tool("fail")
     server.tool("hold")
@@ -198,7 +200,7 @@ async def test_a_broken_socket_fails_one_call_and_its_server_is_connected_anew(w
 
     server.handlers["hold"] = hold
     server.on_post = on_call(reset)
-    async with server.serving(), running_hub(config(server, way)) as made:
+    async with server.serving(), running_servers(config(server, way)) as made:
         held: list[str] = []
 
         async def call_hold() -> None:
@@ -229,7 +231,7 @@ async def test_an_event_stream_that_breaks_off_fails_its_call(way: str) -> None:
         await asked.send(b": hello\n\n")
 
     server.on_post = on_call(break_off)
-    async with server.serving(), running_hub(config(server, way)) as made:
+    async with server.serving(), running_servers(config(server, way)) as made:
         failure = await made.failure("fail")
         assert "was lost before it had answered" in str(failure)
         assert "may have taken effect" in str(failure)
@@ -241,9 +243,9 @@ async def test_an_event_stream_that_breaks_off_fails_its_call(way: str) -> None:
 async def test_a_server_that_vanishes_fails_its_calls_and_is_found_again_when_it_is_back(way: str) -> None:
     server = fake(way)
     port = unused_port()
-    async with running_hub() as made:
+    async with running_servers() as made:
         async with server.serving(port):
-            await made.hub.add([config(server, way, timeout=5.0)])
+            await made.servers.add([config(server, way, timeout=5.0)])
             assert await made.call("echo") == "echo"
         with anyio.fail_after(10):
             failures = [await made.failure("echo") for _ in range(2)]
@@ -276,14 +278,14 @@ async def test_a_server_that_vanishes_in_mid_call_fails_its_open_calls_at_once_b
     server.tool("hold", hold)
     healthy.tool("fine")
     said: list[str] = []
-    async with healthy.serving(), running_hub(MCPServerConfig(healthy.url, name="healthy")) as made:
+    async with healthy.serving(), running_servers(MCPServerConfig(healthy.url, name="healthy")) as made:
 
         async def call() -> None:
             said.append(str(await made.failure("hold")))
 
         async with anyio.create_task_group() as group:
             async with server.serving():
-                await made.hub.add([config(server, way)])
+                await made.servers.add([config(server, way)])
                 for _ in range(3):
                     group.start_soon(call)
                 while entered < 3:
@@ -314,13 +316,13 @@ async def test_a_silent_server_is_given_up_after_its_timeout(way: str, silence: 
             f"{origin}/x", "sse" if way == "sse" else "http", timeout=0.3, protocol=protocol, name="silent"
         )
         with anyio.fail_after(5):
-            async with running_hub(silent) as made:
+            async with running_servers(silent) as made:
                 assert made.status().error == "did not answer within 0.3 s"
 
 
 @pytest.mark.clause("C105")
 @pytest.mark.case("K5")
-async def test_a_session_that_an_sse_server_has_lost_is_begun_anew_once() -> None:
+async def test_a_session_that_an_sse_server_has_lost_is_renewed_once() -> None:
     server = fake("sse")
     refused: list[str] = []
 
@@ -332,7 +334,7 @@ async def test_a_session_that_an_sse_server_has_lost_is_begun_anew_once() -> Non
         return False
 
     server.on_post = forget
-    async with server.serving(), running_hub(config(server, "sse")) as made:
+    async with server.serving(), running_servers(config(server, "sse")) as made:
         assert await made.call("echo") == "echo"
         assert refused == ["/messages/0"]
         assert server.calls() == ["echo"]
@@ -342,7 +344,7 @@ async def test_a_session_that_an_sse_server_has_lost_is_begun_anew_once() -> Non
 @pytest.mark.clause("C105")
 @pytest.mark.case("K5")
 @pytest.mark.parametrize("status", [404, 400])
-async def test_a_lost_session_is_begun_anew_once_and_each_call_made_again_once(status: int) -> None:
+async def test_a_lost_session_is_renewed_once_and_each_call_is_made_again_once(status: int) -> None:
     server = fake("legacy")
     server.unknown_session = status
     held = anyio.Event()
@@ -356,7 +358,7 @@ async def test_a_lost_session_is_begun_anew_once_and_each_call_made_again_once(s
         return False
 
     server.on_post = on_post
-    async with server.serving(), running_hub(config(server, "legacy")) as made:
+    async with server.serving(), running_servers(config(server, "legacy")) as made:
         assert server.sessions == {"s1"}
         server.sessions.clear()
         answers: list[str] = []
@@ -395,7 +397,7 @@ async def test_a_session_that_is_lost_at_once_again_is_an_error_and_no_loop() ->
         return False
 
     server.on_post = on_post
-    async with server.serving(), running_hub(config(server, "legacy")) as made:
+    async with server.serving(), running_servers(config(server, "legacy")) as made:
         failure = await made.failure("echo")
         assert "server 'fake' answered HTTP 404 Not Found: who are you?" in str(failure)
         assert server.calls() == ["echo", "echo"]
@@ -409,7 +411,7 @@ async def test_a_wrong_url_is_a_plain_error_at_once(way: str) -> None:
 
     async with serve_http(no_such_thing) as origin:
         with anyio.fail_after(5):
-            async with running_hub(MCPServerConfig(f"{origin}/wrong", way, name="wrong")) as made:
+            async with running_servers(MCPServerConfig(f"{origin}/wrong", way, name="wrong")) as made:
                 assert made.status().state == "down"
                 assert made.status().error == "answered HTTP 404 Not Found: nothing here"
 
@@ -418,9 +420,9 @@ async def test_a_wrong_url_is_a_plain_error_at_once(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 async def test_fixed_headers_go_with_every_request(way: str) -> None:
     server = fake(way)
-    async with server.serving(), running_hub(config(server, way, headers={"X-Tenant": "t1"})) as made:
+    async with server.serving(), running_servers(config(server, way, headers={"X-Tenant": "t1"})) as made:
         assert await made.call("echo") == "echo"
-        await made.hub.close()
+        await made.servers.close()
         assert {headers.get("x-tenant") for _, headers in server.headers_of} == {"t1"}
 
 
@@ -439,7 +441,7 @@ async def test_a_cancelled_call_is_ended_at_the_server_and_the_next_one_works(wa
         raise AssertionError
 
     server.tool("hold", hold)
-    async with server.serving(), running_hub(config(server, way)) as made:
+    async with server.serving(), running_servers(config(server, way)) as made:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(made.call, "hold")
@@ -471,7 +473,7 @@ async def test_a_cancelled_caller_does_not_wait_until_the_server_has_heard_of_it
 
     server.tool("hold", hold)
     server.on_post = keep_the_notice
-    async with server.serving(), running_hub(config(server, way)) as made:
+    async with server.serving(), running_servers(config(server, way)) as made:
         with anyio.fail_after(1.5):
             async with anyio.create_task_group() as group:
                 group.start_soon(made.call, "hold")
@@ -487,7 +489,7 @@ async def test_a_cancelled_caller_does_not_wait_until_the_server_has_heard_of_it
 async def test_a_session_is_ended_at_the_server_when_the_connection_is_closed() -> None:
     server = fake("legacy")
     async with server.serving():
-        async with running_hub(config(server, "legacy")):
+        async with running_servers(config(server, "legacy")):
             assert server.sessions == {"s1"}
         assert server.ended_sessions == ["s1"]
 
@@ -501,7 +503,7 @@ async def test_a_redirect_within_the_server_is_followed_and_one_to_another_is_no
 
         async with (
             serve_http(moved) as origin,
-            running_hub(MCPServerConfig(f"{origin}/mcp", name="moved")) as made,
+            running_servers(MCPServerConfig(f"{origin}/mcp", name="moved")) as made,
         ):
             error = made.status().error
             assert error is not None
@@ -515,7 +517,7 @@ async def test_a_redirect_within_the_server_is_followed_and_one_to_another_is_no
         else:
             await whole(asked)
 
-    async with serve_http(slash) as origin, running_hub(MCPServerConfig(origin)) as made:
+    async with serve_http(slash) as origin, running_servers(MCPServerConfig(origin)) as made:
         assert made.status().error is None
         assert await made.call("echo") == "echo"
 
@@ -526,8 +528,8 @@ async def test_an_address_at_another_server_is_refused() -> None:
         await asked.send(b"event: endpoint\ndata: http://127.0.0.1:1/steal\n\n")
         await anyio.sleep_forever()
 
-    async with serve_http(lure) as origin, running_hub(MCPServerConfig(f"{origin}/sse", "sse")) as made:
-        assert made.status().error == "gave an address at another server"
+    async with serve_http(lure) as origin, running_servers(MCPServerConfig(f"{origin}/sse", "sse")) as made:
+        assert made.status().error == "sent an address at another server"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -538,7 +540,7 @@ async def test_an_answer_of_several_megabytes_comes_through(way: str) -> None:
         return text_result("x" * 3_000_000)
 
     server.tool("much", much)
-    async with server.serving(), running_hub(config(server, way, max_result_chars=None)) as made:
+    async with server.serving(), running_servers(config(server, way, max_result_chars=None)) as made:
         assert len(await made.call("much")) == 3_000_000
 
 
@@ -558,7 +560,7 @@ async def test_connections_are_closed_in_any_order_and_calls_in_flight_fail_at_o
     second.tool("other")
     async with first.serving(), second.serving():
         one, two = config(first, way), config(second, way, headers={"X": "2"})
-        async with running_hub(one, two) as made:
+        async with running_servers(one, two) as made:
             said: list[str] = []
 
             async def call() -> None:
@@ -568,7 +570,7 @@ async def test_connections_are_closed_in_any_order_and_calls_in_flight_fail_at_o
                 async with anyio.create_task_group() as group:
                     group.start_soon(call)
                     await entered.wait()
-                    group.start_soon(made.hub.remove, [one])
+                    group.start_soon(made.servers.remove, [one])
             assert said == ["Tool 'hold' failed: server 'fake' was removed; it may have taken effect"]
             assert await made.call("other") == "other"
 
@@ -576,10 +578,10 @@ async def test_connections_are_closed_in_any_order_and_calls_in_flight_fail_at_o
 @pytest.mark.parametrize("way", WAYS)
 async def test_no_socket_stays_open_after_a_server_has_been_used_and_closed(way: str) -> None:
     server = fake(way)
-    async with server.serving(), running_hub() as made:
-        await made.hub.add([config(server, way)])
+    async with server.serving(), running_servers() as made:
+        await made.servers.add([config(server, way)])
         await made.call("echo")
-        await made.hub.remove(["fake"])
+        await made.servers.remove(["fake"])
         with anyio.fail_after(5):
             while server.open_connections:
                 await anyio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Logins at a real authorization server: asked once, renewed, refused, and never mixed."""
+"""Logins at a real authorization server: one per user, renewed, refused, and never mixed."""
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -11,14 +11,14 @@ import pytest
 
 from seqoria_runtime.mcp import MCPServerConfig, OAuthConfig
 from tests.support.fork_server import Command
-from tests.support.mcp_hubs import Hub, running_hub
 from tests.support.processes import listening
+from tests.support.server_sets import RunningServers, running_servers
 from tests.support.sockets import unused_port
 
 pytestmark = [
     pytest.mark.real_time,
     pytest.mark.clause("C102"),
-    # The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
+    # The SDK leaves generators of its HTTP client to the garbage collector when it stops reading a stream.
     pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning"),
 ]
 
@@ -68,7 +68,7 @@ class Storage:
 
 
 class Browser:
-    """Follows a login to its end, as a user does who says yes; `answer` may change what comes back."""
+    """Complete a login as a consenting user does; `answer` may change the redirect."""
 
     def __init__(self, answer: Callable[[str], str] = lambda location: location) -> None:
         self.visits: list[str] = []
@@ -83,14 +83,14 @@ class Browser:
             self.pages.append(page.status_code)
 
 
-async def tally(made: Hub) -> dict[str, int]:
+async def tally(made: RunningServers) -> dict[str, int]:
     text = await made.call("tally")
     return {name: int(count) for name, _, count in (part.partition("=") for part in text.split())}
 
 
 @asynccontextmanager
-async def logged_in(url: str, **options: Any) -> AsyncGenerator[Hub, None]:
-    async with running_hub(MCPServerConfig(url, oauth=OAuthConfig(**options), name="secure")) as made:
+async def logged_in(url: str, **options: Any) -> AsyncGenerator[RunningServers, None]:
+    async with running_servers(MCPServerConfig(url, oauth=OAuthConfig(**options), name="secure")) as made:
         yield made
 
 
@@ -110,7 +110,7 @@ async def test_a_login_by_the_loopback_happens_once_and_expired_tokens_are_renew
     assert len(browser.visits) == 1
 
 
-async def test_stored_tokens_that_have_expired_are_renewed_and_nobody_is_asked(brief_url: str) -> None:
+async def test_stored_tokens_that_have_expired_are_renewed_without_a_login(brief_url: str) -> None:
     browser, storage = Browser(), Storage()
     async with logged_in(brief_url, redirect_handler=browser, storage=storage) as made:
         await tally(made)
@@ -150,11 +150,11 @@ async def test_a_login_is_given_up_when_its_server_is_removed(url: str) -> None:
         shown.set()
 
     config = MCPServerConfig(url, oauth=OAuthConfig(redirect_handler=ignore), name="secure")
-    async with running_hub() as made, anyio.create_task_group() as group:
-        group.start_soon(made.hub.add, [config])
+    async with running_servers() as made, anyio.create_task_group() as group:
+        group.start_soon(made.servers.add, [config])
         await shown.wait()
         with anyio.fail_after(3):
-            await made.hub.remove(["secure"])
+            await made.servers.remove(["secure"])
         port = urlsplit(parse_qs(urlsplit(asked[0]).query)["redirect_uri"][0]).port
         with pytest.raises(OSError, match=r"."):
             await anyio.connect_tcp("127.0.0.1", port or 0)
@@ -173,9 +173,9 @@ async def test_a_refused_login_fails_at_once_and_is_not_asked_for_again_by_itsel
             error = made.status().error
             assert error == "could not be logged in to: the login was refused: access_denied"
             await anyio.sleep(1.5)
-            await made.hub.refresh(may_ask=False)
+            await made.servers.refresh(may_ask=False)
             assert len(browser.visits) == 1
-            await made.hub.refresh()
+            await made.servers.refresh()
             assert len(browser.visits) == 2
 
 
@@ -202,8 +202,8 @@ async def test_two_logins_at_the_same_time_do_not_mix(url: str) -> None:
         MCPServerConfig(url, oauth=OAuthConfig(redirect_handler=browser, client_name=f"client {number}"))
         for number, browser in enumerate(browsers)
     ]
-    async with running_hub(*configs) as made:
-        assert [status.state for status in made.hub.status()] == ["connected", "connected"]
+    async with running_servers(*configs) as made:
+        assert [status.state for status in made.servers.status()] == ["connected", "connected"]
     ports = {parse_qs(urlsplit(browser.visits[0]).query)["redirect_uri"][0] for browser in browsers}
     assert len(ports) == 2
 
@@ -215,11 +215,11 @@ async def test_a_login_takes_its_time_and_the_handshake_does_not_end_it(url: str
             await super().__call__(url)
 
     config = MCPServerConfig(url, oauth=OAuthConfig(redirect_handler=Slow()), timeout=2.5)
-    async with running_hub(config) as made:
+    async with running_servers(config) as made:
         assert made.status().error is None
 
 
-async def test_nobody_who_logs_in_is_waited_for_no_longer_than_configured(url: str) -> None:
+async def test_a_login_that_nobody_completes_ends_after_the_configured_time(url: str) -> None:
     async def ignore(url: str) -> None:
         """Close the window."""
 
@@ -227,7 +227,7 @@ async def test_nobody_who_logs_in_is_waited_for_no_longer_than_configured(url: s
         assert made.status().error == "could not be logged in to: nobody logged in within 0.5 s"
 
 
-async def test_a_service_brings_handlers_of_its_own(url: str) -> None:
+async def test_a_service_passes_its_handlers(url: str) -> None:
     back: list[str] = []
 
     async def show(url: str) -> None:
@@ -259,7 +259,7 @@ async def test_calls_at_the_same_time_do_not_wait_for_each_other_behind_the_logi
                     group.start_soon(call, made, 0.6)
 
 
-async def call(made: Hub, seconds: float) -> None:
+async def call(made: RunningServers, seconds: float) -> None:
     assert await made.call("nap", seconds=seconds) == "rested"
 
 
@@ -275,8 +275,8 @@ async def test_many_calls_with_expired_tokens_renew_them_once(brief_url: str) ->
         assert after["authorize"] == before["authorize"]
 
 
-async def test_a_server_that_wants_a_login_nobody_configured_is_reported(url: str) -> None:
-    async with running_hub(MCPServerConfig(url, name="secure")) as made:
+async def test_a_login_that_is_not_configured_is_reported(url: str) -> None:
+    async with running_servers(MCPServerConfig(url, name="secure")) as made:
         error = made.status().error
         assert error is not None
         assert error.startswith("answered HTTP 401 Unauthorized")
@@ -300,6 +300,6 @@ async def test_an_auth_of_the_applications_own_signs_the_requests() -> None:
 
     server = HTTPFake()
     server.tool("t")
-    async with server.serving(), running_hub(MCPServerConfig(server.url, oauth=Signature())) as made:
+    async with server.serving(), running_servers(MCPServerConfig(server.url, oauth=Signature())) as made:
         assert await made.call("t") == "t"
         assert {headers.get("x-signature") for _, headers in server.headers_of} == {"mine"}

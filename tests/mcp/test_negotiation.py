@@ -1,4 +1,4 @@
-"""The first words with servers of both eras, and with those that are of neither, in virtual time."""
+"""Agreeing on a version with servers of both eras, and of neither, in virtual time."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.mcp._connection.negotiation import PROBE_SECONDS
 from tests.support.mcp_fakes import FakeServer, Json
-from tests.support.mcp_hubs import running_hub
+from tests.support.server_sets import running_servers
 
 NEWEST = "2026-07-28"
 OLDER = "2025-11-25"
@@ -32,13 +32,13 @@ def config(server: FakeServer, **options: Any) -> MCPServerConfig:
 async def test_both_eras_are_spoken(modern: bool, protocol: str, agreed: str) -> None:
     server = FakeServer(modern=modern)
     server.tool("a")
-    async with running_hub(config(server, protocol=protocol)) as made:
+    async with running_servers(config(server, protocol=protocol)) as made:
         assert made.status().protocol == agreed
         assert await made.call("a") == "a"
 
 
 async def test_a_server_of_the_older_era_is_refused_where_the_newer_one_is_demanded() -> None:
-    async with running_hub(config(FakeServer(), protocol=NEWEST)) as made:
+    async with running_servers(config(FakeServer(), protocol=NEWEST)) as made:
         assert made.status().error == "refused the handshake: no server/discover"
 
 
@@ -47,7 +47,7 @@ async def test_a_server_that_is_silent_to_what_it_does_not_know_costs_two_second
     server.silent_to = {"server/discover"}
     server.tool("a")
     before = anyio.current_time()
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert anyio.current_time() - before == PROBE_SECONDS
         assert await made.call("a") == "a"
 
@@ -55,7 +55,7 @@ async def test_a_server_that_is_silent_to_what_it_does_not_know_costs_two_second
 async def test_the_probe_leaves_time_for_the_handshake_of_a_short_timeout() -> None:
     server = FakeServer()
     server.silent_to = {"server/discover"}
-    async with running_hub(config(server, timeout=1.0)) as made:
+    async with running_servers(config(server, timeout=1.0)) as made:
         assert made.status().state == "connected"
 
 
@@ -67,7 +67,7 @@ def unsupported(*versions: str) -> Json:
 async def test_a_server_that_shares_no_version_is_refused() -> None:
     server = FakeServer(modern=True)
     server.first["server/discover"] = [unsupported("2099-01-01")]
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().error == "refused the handshake: unsupported"
         assert "initialize" not in server.methods()
 
@@ -75,14 +75,14 @@ async def test_a_server_that_shares_no_version_is_refused() -> None:
 async def test_a_server_that_names_older_versions_is_initialized() -> None:
     server = FakeServer()
     server.first["server/discover"] = [unsupported(OLDER)]
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().protocol == OLDER
 
 
 async def test_a_server_that_names_a_version_of_the_newer_era_is_asked_in_it() -> None:
     server = FakeServer(modern=True)
     server.first["server/discover"] = [unsupported(NEWEST)]
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().protocol == NEWEST
 
 
@@ -99,7 +99,7 @@ OLDER_ONLY = {
 async def test_an_answer_that_does_not_speak_for_the_newer_era_is_none(found: Json) -> None:
     server = FakeServer()
     server.first["server/discover"] = [{"result": found}]
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().protocol == OLDER
 
 
@@ -107,7 +107,7 @@ async def test_a_slow_server_that_took_the_probe_for_its_first_word_is_spoken_to
     server = FakeServer(modern=True)
     server.first["initialize"] = [unsupported(NEWEST)]
     server.delays["server/discover"] = [PROBE_SECONDS + 1]
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().protocol == NEWEST
 
 
@@ -115,5 +115,5 @@ async def test_a_refused_handshake_is_reported_in_the_servers_words() -> None:
     server = FakeServer()
     refusal = {"error": {"code": -32000, "message": "licence expired, token=abc"}}
     server.first["initialize"] = [refusal]
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().error == "refused the handshake: licence expired, token=[REDACTED]"

@@ -61,7 +61,7 @@ PNG = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
     ],
 )
 def test_a_result_becomes_text(result: dict[str, Any], expected: str) -> None:
-    assert result_text(result) == expected
+    assert result_text(readable("tools/call", result)) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,19 +76,19 @@ def test_a_result_becomes_text(result: dict[str, Any], expected: str) -> None:
     ],
 )
 def test_an_error_says_all_that_there_is_once(result: dict[str, Any], expected: str) -> None:
-    assert error_text(result) == expected
+    assert error_text(readable("tools/call", result)) == expected
 
 
 @given(st.dictionaries(st.sampled_from(["content", "structuredContent", "_meta", "isError", "x"]), JSON))
 def test_whatever_a_server_sends_becomes_some_text_and_readable(result: dict[str, Any]) -> None:
-    assert result_text(result)
-    assert error_text(result)
-    blocks = readable("tools/call", result)["content"]
-    assert all(block["type"] == "text" for block in blocks)
+    made = readable("tools/call", result)
+    assert result_text(made)
+    assert error_text(made)
+    assert all(block["type"] == "text" for block in made["content"])
     assert isinstance(readable("tools/list", {"tools": result.get("content")})["tools"], list)
 
 
-def test_structured_content_that_is_no_object_is_kept_as_text() -> None:
+def test_structured_content_that_is_not_an_object_is_kept_as_text() -> None:
     made = readable("tools/call", {"content": [], "structuredContent": [1, 2]})
     assert "structuredContent" not in made
     assert json.loads(result_text(made)) == [1, 2]
@@ -99,6 +99,11 @@ def test_structured_content_that_is_no_object_is_kept_as_text() -> None:
 def test_a_question_for_input_is_left_as_it_is() -> None:
     question = {"resultType": "input_required", "inputRequests": {"a": {}}}
     assert readable("tools/call", question) == question
+
+
+def test_content_next_to_a_question_for_input_becomes_text_too() -> None:
+    made = readable("tools/call", {"resultType": "input_required", "content": [PNG]})
+    assert result_text(made) == "[image: image/png, 5 bytes, not shown]"
 
 
 def test_annotations_are_kept_whole_and_tools_that_cannot_be_used_are_left_out() -> None:

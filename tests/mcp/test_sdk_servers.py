@@ -18,7 +18,7 @@ from tests.support.sockets import unused_port
 
 pytestmark = [
     pytest.mark.real_time,
-    # The SDK leaves generators of its HTTP client to the collector when an event stream has said enough.
+    # The SDK leaves generators of its HTTP client to the garbage collector when it stops reading a stream.
     pytest.mark.filterwarnings("ignore:Async generator '(httpx2|httpcore2|seqoria):ResourceWarning"),
 ]
 
@@ -39,7 +39,7 @@ WAYS = [
 
 @pytest.fixture(scope="module")
 def config(forked: Command) -> Iterator[Configured]:
-    """Makes the configuration of the server of a name; the servers over sockets run already."""
+    """Return a function that returns the configuration of a server by name; HTTP servers already run."""
     with ExitStack() as stack:
         urls: dict[str, str] = {}
         for name in SERVERS:

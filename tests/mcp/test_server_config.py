@@ -37,7 +37,7 @@ def test_a_config_is_compared_by_value_and_keeps_its_own_containers() -> None:
 
 
 @pytest.mark.clause("C100")
-def test_a_command_may_be_told_in_words() -> None:
+def test_a_command_may_be_given_as_a_list_of_words() -> None:
     config = MCPServerConfig(command="python", args=["server.py", "a b"], env={"A": "1"}, cwd="/tmp")
     assert config.target == MCPServerConfig("stdio://python server.py 'a b'").target
     assert config.name == "python server.py 'a b'"
@@ -55,8 +55,8 @@ def test_oauth_is_refused_where_it_does_not_work(url: str) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "complaint"),
     [
-        ({}, ValueError, "told by one of 'url', 'command' and 'server', not by nothing"),
-        ({"url": "http://h", "command": "x"}, ValueError, "not by 'url' and 'command'"),
+        ({}, ValueError, "needs exactly one of 'url', 'command' and 'server', not none"),
+        ({"url": "http://h", "command": "x"}, ValueError, "not 'url' and 'command'"),
         ({"url": 5}, TypeError, "'url' must be a string"),
         ({"url": "http://h", "name": 5}, TypeError, "'name' must be a string"),
         ({"url": "http://h", "timeout": 0}, ValueError, "'timeout'"),
@@ -72,25 +72,25 @@ def test_oauth_is_refused_where_it_does_not_work(url: str) -> None:
         ({"url": "http://h", "headers": "A: 1"}, TypeError, "'headers' must be a mapping"),
         ({"url": "http://h", "env": {"A": "1"}}, ValueError, "'env' and 'cwd'"),
         ({"url": "http://h", "cwd": "/tmp"}, ValueError, "'env' and 'cwd'"),
-        ({"url": "stdio://x", "headers": {"A": "1"}}, ValueError, "'headers' go with HTTP"),
+        ({"url": "stdio://x", "headers": {"A": "1"}}, ValueError, "'headers' are for HTTP"),
         ({"url": "stdio://x", "args": ["y"]}, ValueError, "'args' need a 'command'"),
         ({"command": "x", "args": "y z"}, TypeError, "'args' must be a sequence"),
         ({"command": "x", "args": [1]}, TypeError, "'args' must hold strings"),
         ({"command": 1}, TypeError, "'command' must be a string"),
-        ({"command": "x", "transport": "http"}, ValueError, "talked to over stdio"),
+        ({"command": "x", "transport": "http"}, ValueError, "a 'command' uses stdio"),
         ({"command": "x", "cwd": 1}, TypeError, "'cwd' must be a path"),
         ({"command": "x", "cwd": ""}, ValueError, "'cwd' must be a path"),
-        ({"command": "x", "args": ["a\0"]}, ValueError, "may not hold null characters"),
+        ({"command": "x", "args": ["a\0"]}, ValueError, "may not contain null characters"),
         ({"command": "x", "env": {"A=B": "1"}}, ValueError, "names of environment variables, not 'A=B'"),
         ({"command": "x", "env": {"": "1"}}, ValueError, "names of environment variables, not ''"),
-        ({"command": "x", "env": {"A": "\0"}}, ValueError, "'env' may not hold null characters; 'A' does"),
+        ({"command": "x", "env": {"A": "\0"}}, ValueError, "'env' may not contain null characters; 'A' does"),
         ({"url": "http://h", "headers": {"A b": "1"}}, ValueError, "'headers' must hold names of headers"),
         (
             {"url": "http://h", "headers": {"A": "b\n"}},
             ValueError,
             "'headers' must hold ASCII .* 'A' does not",
         ),
-        ({"url": "http://h", "oauth": "yes"}, TypeError, "'oauth' takes"),
+        ({"url": "http://h", "oauth": "yes"}, TypeError, "'oauth' must be"),
         ({"url": "http://h", "protocol": "2020-01-01"}, ValueError, "'protocol' must be one of"),
         ({"url": "http://h", "required": 1}, TypeError, "'required' must be True or False"),
         ({"url": "http://h", "elicitation": 1}, TypeError, "'elicitation' must be an async function"),
@@ -113,7 +113,7 @@ def test_a_config_shows_no_credentials() -> None:
     assert "secret" not in repr(MCPServerConfig(command="x", env={"KEY": "secret"}))
 
 
-def test_servers_may_be_told_by_urls_and_configs_and_are_read_once() -> None:
+def test_servers_may_be_urls_and_configs_and_are_read_once() -> None:
     config = MCPServerConfig("http://b")
     assert configs_of(iter(["http://a", config])) == (MCPServerConfig("http://a"), config)
     assert configs_of("http://a") == (MCPServerConfig("http://a"),)
@@ -131,7 +131,7 @@ def test_servers_may_be_told_by_urls_and_configs_and_are_read_once() -> None:
         (["http://a", 5], TypeError, "'mcp_servers[1]' must be a URL or an MCPServerConfig, not int"),
         ([{"url": "http://a"}], TypeError, "'mcp_servers[0]' must be a URL or an MCPServerConfig, not dict"),
         (["  "], ValueError, "'mcp_servers[0].url' may not be empty"),
-        (["http://a", "ftp://b"], ValueError, "'mcp_servers[1].url' must begin with http://"),
+        (["http://a", "ftp://b"], ValueError, "'mcp_servers[1].url' must start with http://"),
         (["stdio://'x"], ValueError, "the command line of 'mcp_servers[0].url' cannot be split"),
     ],
 )

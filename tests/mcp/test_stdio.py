@@ -13,7 +13,7 @@ import pytest
 from seqoria_runtime._base.tools import ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.mcp._transport import processes as _processes
-from tests.support.mcp_hubs import Hub, running_hub
+from tests.support.server_sets import RunningServers, running_servers
 
 SCRIPT = Path(__file__).parents[1] / "support" / "stdio_server.py"
 
@@ -29,7 +29,7 @@ def config(*ways: str, events: Path | None = None, **options: Any) -> MCPServerC
 
 @pytest.fixture
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give processes less time to end than they have, where that time is not what a test is about."""
+    """Shorten the time that processes get to end, for tests that are not about that time."""
     monkeypatch.setattr(_processes, "EXIT_SECONDS", 0.3)
     monkeypatch.setattr(_processes, "TERMINATE_SECONDS", 0.2)
 
@@ -45,12 +45,12 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def open_files() -> int:
-    """How many files, pipes and sockets this process has open."""
+    """Return how many files, pipes and sockets this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, reaped or not."""
+    """Return whether a process has ended, reaped or not."""
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -72,7 +72,7 @@ async def test_a_server_that_dies_in_mid_call_fails_its_open_calls_at_once_by_na
     deed: str, cause: str, tmp_path: Path
 ) -> None:
     events = tmp_path / "events"
-    async with running_hub(config(events=events), config(name="other")) as made:
+    async with running_servers(config(events=events), config(name="other")) as made:
         said: list[tuple[str, str]] = []
 
         async def hold() -> None:
@@ -88,7 +88,7 @@ async def test_a_server_that_dies_in_mid_call_fails_its_open_calls_at_once_by_na
         effect = "; it may have taken effect"
         assert str(failure) == f"Tool {deed!r} failed: server 'odd' {cause}{effect}"
         assert said == [("failed", f"Tool 'hold' failed: server 'odd' {cause}{effect}")] * 2
-        tools = made.hub.tools()[1]
+        tools = made.servers.tools()[1]
         assert await next(tool for tool in tools if tool.name == "echo").call({"text": "alive"}) == "alive"
         assert await made.call("echo", text="again") == "again"
         assert [line for line in lines(events) if line.startswith("started")] != []
@@ -98,7 +98,7 @@ async def test_a_server_that_dies_in_mid_call_fails_its_open_calls_at_once_by_na
 @pytest.mark.clause("C105")
 @pytest.mark.case("K1")
 async def test_a_server_that_dies_while_idle_is_back_for_the_next_call() -> None:
-    async with running_hub(config()) as made:
+    async with running_servers(config()) as made:
         first = int(await made.call("pid"))
         os.kill(first, signal.SIGKILL)
         await made.until("down")
@@ -113,8 +113,8 @@ async def test_a_server_that_dies_while_idle_is_back_for_the_next_call() -> None
 async def test_a_server_that_exits_before_the_handshake_is_reported_with_its_exit_code(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with running_hub(config("exits_at_once"), config(name="other")) as made:
-        down, up = made.hub.status()
+    async with running_servers(config("exits_at_once"), config(name="other")) as made:
+        down, up = made.servers.status()
         assert (down.state, down.error, up.state) == ("down", "exited with code 7", "connected")
     assert "cannot find my key" in caplog.text
     assert "hunter2" not in caplog.text
@@ -123,7 +123,7 @@ async def test_a_server_that_exits_before_the_handshake_is_reported_with_its_exi
 @pytest.mark.case("K1")
 @pytest.mark.parametrize("way", ["banner", "stderr_flood"])
 async def test_noise_is_read_past(way: str) -> None:
-    async with running_hub(config(way)) as made:
+    async with running_servers(config(way)) as made:
         assert await made.call("echo", text="words") == "words"
         assert await made.call("unknown_id") == "known"
         assert made.status().state == "connected"
@@ -131,7 +131,7 @@ async def test_noise_is_read_past(way: str) -> None:
 
 @pytest.mark.case("K1")
 async def test_odd_answers_settle_their_own_call_and_nothing_else() -> None:
-    async with running_hub(config()) as made:
+    async with running_servers(config()) as made:
         with anyio.fail_after(20):
             assert await made.call("twice") == "first"
             assert await made.call("half_character") == "?!"
@@ -144,7 +144,7 @@ async def test_odd_answers_settle_their_own_call_and_nothing_else() -> None:
 
 @pytest.mark.usefixtures("brisk")
 async def test_a_server_that_stops_reading_fails_calls_by_their_timeouts_and_can_be_closed() -> None:
-    async with running_hub(config(), config(name="other")) as made:
+    async with running_servers(config(), config(name="other")) as made:
         assert await made.call("deaf") == "from now on"
         with anyio.fail_after(3):
             for _ in range(3):
@@ -152,22 +152,22 @@ async def test_a_server_that_stops_reading_fails_calls_by_their_timeouts_and_can
                     await made.call("echo", text="x" * 500_000)
                 assert scope.cancelled_caught
         with anyio.fail_after(8):  # 0.5 s for what is to be written, and 4 s by the documented limits
-            await made.hub.remove(["odd"])
+            await made.servers.remove(["odd"])
         assert await made.call("echo", text="alive") == "alive"
 
 
 @pytest.mark.clause("C105")
 async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_works(tmp_path: Path) -> None:
     events = tmp_path / "events"
-    async with running_hub(config(events=events)) as made:
+    async with running_servers(config(events=events)) as made:
         with anyio.move_on_after(0.2):
             await made.call("hold")
         assert await made.call("echo", text="next") == "next"
         await until(lambda: "cancelled True" in lines(events))
 
 
-async def test_a_large_message_arrives_whole_though_its_sender_is_cancelled_meanwhile() -> None:
-    async with running_hub(config()) as made:
+async def test_a_large_message_arrives_complete_although_its_sender_is_cancelled() -> None:
+    async with running_servers(config()) as made:
         big = "x" * 3_000_000
         with anyio.move_on_after(0.001):
             await made.call("echo", text=big)
@@ -176,7 +176,7 @@ async def test_a_large_message_arrives_whole_though_its_sender_is_cancelled_mean
 
 @pytest.mark.usefixtures("brisk")
 async def test_a_server_that_closes_its_input_is_lost_rather_than_unheard() -> None:
-    async with running_hub(config()) as made:
+    async with running_servers(config()) as made:
         async with anyio.create_task_group() as group:
             group.start_soon(made.failure, "close_stdin")
             await anyio.sleep(0.3)
@@ -192,15 +192,15 @@ async def test_a_server_that_closes_its_input_is_lost_rather_than_unheard() -> N
             {"command": "/no/such/program"},
             "FileNotFoundError: [Errno 2] No such file or directory: '/no/such/program'",
         ),
-        ({"command": "python server.py"}, "'python server.py'; the arguments of a command go into 'args'"),
-        ({"command": sys.executable, "cwd": "/no/such"}, "'/no/such'; 'cwd' is no folder"),
+        ({"command": "python server.py"}, "'python server.py'; put the arguments of a command into 'args'"),
+        ({"command": sys.executable, "cwd": "/no/such"}, "'/no/such'; 'cwd' is not a folder"),
         ({"command": str(SCRIPT)}, "PermissionError"),
     ],
 )
 async def test_a_program_that_cannot_be_started_is_reported_with_the_reason(
     options: dict[str, Any], said: str
 ) -> None:
-    async with running_hub(MCPServerConfig(**options)) as made:
+    async with running_servers(MCPServerConfig(**options)) as made:
         error = made.status().error
         assert error is not None
         assert error.startswith("could not be started: ")
@@ -218,32 +218,32 @@ async def test_env_and_cwd_reach_the_server_and_the_rest_of_the_environment_does
         "import stdio_server; stdio_server.main()\n"
     )
     here = MCPServerConfig(command=sys.executable, args=["here.py"], cwd=tmp_path, env={"GIVEN": "yes"})
-    async with running_hub(here) as made:
+    async with running_servers(here) as made:
         assert made.status().error is None
         assert await made.call("echo", text="x") == "x"
 
 
 async def test_a_silent_server_is_given_up_after_its_timeout() -> None:
     with anyio.fail_after(10):
-        async with running_hub(config("silent", timeout=0.5)) as made:
+        async with running_servers(config("silent", timeout=0.5)) as made:
             assert made.status().error == "did not answer within 0.5 s"
 
 
 @pytest.mark.parametrize("way", ["ignores_unknown", "dies_of_the_probe"])
 async def test_odd_servers_of_the_older_era_are_connected_without_much_delay(way: str) -> None:
-    async with running_hub() as made:
+    async with running_servers() as made:
         with anyio.fail_after(9):
-            await made.hub.add([config(way, timeout=4.0)])
+            await made.servers.add([config(way, timeout=4.0)])
         assert await made.call("echo", text="x") == "x"
         assert made.status().protocol == "2025-11-25"
 
 
-async def test_closing_ends_the_whole_family_of_a_stubborn_server(tmp_path: Path) -> None:
+async def test_closing_ends_a_stubborn_server_and_all_its_descendants(tmp_path: Path) -> None:
     events = tmp_path / "events"
-    async with running_hub(config("stubborn", "family", events=events)) as made:
+    async with running_servers(config("stubborn", "family", events=events)) as made:
         await until(lambda: len(lines(events)) == 3)
         with anyio.fail_after(8):  # 4 s by the documented limits
-            await made.hub.close()
+            await made.servers.close()
     pids = [int(line.split()[1]) for line in lines(events) if line.split()[0] in {"started", "child"}]
     assert len(pids) == 3
     assert [pid for pid in pids if not gone(pid)] == []
@@ -251,7 +251,7 @@ async def test_closing_ends_the_whole_family_of_a_stubborn_server(tmp_path: Path
 
 async def test_closing_ends_children_that_a_well_behaved_server_leaves_behind(tmp_path: Path) -> None:
     events = tmp_path / "events"
-    async with running_hub(config("family", events=events)):
+    async with running_servers(config("family", events=events)):
         await until(lambda: len(lines(events)) == 3)
     pids = [int(line.split()[1]) for line in lines(events) if line.split()[0] in {"started", "child"}]
     assert "exits" in lines(events)
@@ -267,7 +267,7 @@ async def test_a_cancelled_client_leaves_no_process(connected: bool, tmp_path: P
         async with anyio.create_task_group() as group:
 
             async def use() -> None:
-                async with running_hub(config(*ways, events=events)) as made:
+                async with running_servers(config(*ways, events=events)) as made:
                     await made.call("hold")
 
             group.start_soon(use)
@@ -280,10 +280,10 @@ async def test_a_cancelled_client_leaves_no_process(connected: bool, tmp_path: P
 @pytest.mark.clause("C103")
 @pytest.mark.case("K3")
 async def test_processes_are_closed_in_any_order_from_any_task() -> None:
-    async with running_hub(config(name="a"), config(name="b"), config(name="c")) as made:
+    async with running_servers(config(name="a"), config(name="b"), config(name="c")) as made:
 
         async def remove(name: str) -> None:
-            await made.hub.remove([name])
+            await made.servers.remove([name])
 
         async with anyio.create_task_group() as group:
             group.start_soon(remove, "a")
@@ -294,17 +294,17 @@ async def test_processes_are_closed_in_any_order_from_any_task() -> None:
         assert made.names() == []
 
 
-async def working(made: Hub, name: str) -> bool:
-    tool = next(tool for tool in made.hub.find(name).tools if tool.name == "echo")
+async def working(made: RunningServers, name: str) -> bool:
+    tool = next(tool for tool in made.tools_of(name) if tool.name == "echo")
     return bool(await tool.call({"text": "x"}) == "x")
 
 
 async def test_nothing_stays_open_after_a_server_has_been_connected_lost_and_closed() -> None:
-    async with running_hub(config()) as made:
+    async with running_servers(config()) as made:
         before = open_files()
-        await made.hub.add([config(name="second")])
-        await made.hub.find("second").tools[0].call({})
+        await made.servers.add([config(name="second")])
+        await made.tools_of("second")[0].call({})
         with pytest.raises(ToolFailure):
-            await next(tool for tool in made.hub.find("second").tools if tool.name == "exit").call({})
-        await made.hub.remove(["second"])
+            await next(tool for tool in made.tools_of("second") if tool.name == "exit").call({})
+        await made.servers.remove(["second"])
         assert open_files() == before

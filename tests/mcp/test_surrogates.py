@@ -4,24 +4,24 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.mcp._transport.surrogates import Mender
+from seqoria_runtime.mcp._transport.surrogates import SurrogateFixer
 
 TEXT = st.text(st.characters() | st.sampled_from('\\"\nud8\ud83d\ude00\U0001f600'))
 
 
 def fed(data: bytes, cuts: list[int]) -> bytes:
-    """The data through a mender, cut at these places."""
-    mender = Mender()
+    """Return the output of a fixer for the data, split at these places."""
+    fixer = SurrogateFixer()
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    pieces = [mender.feed(data[start:end]) for start, end in pairwise(places)]
-    return b"".join([*pieces, mender.rest()])
+    pieces = [fixer.feed(data[start:end]) for start, end in pairwise(places)]
+    return b"".join([*pieces, fixer.finish()])
 
 
 @given(text=TEXT, cuts=st.lists(st.integers(0, 10_000), max_size=6))
 def test_halves_are_replaced_and_all_else_is_kept_wherever_the_stream_is_cut(
     text: str, cuts: list[int]
 ) -> None:
-    # Surrogates that make a pair are one character once they are written and read.
+    # Two surrogates that make a pair become one character when they are written and read.
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert json.loads(fed(json.dumps(text).encode(), cuts)) == whole
 
@@ -34,6 +34,6 @@ def test_what_has_no_half_is_not_touched(data: bytes, cuts: list[int]) -> None:
 
 def test_nothing_is_held_back_at_the_end_of_an_event() -> None:
     event = rb'data: {"a": "\n\\\ud83d"}' + b"\n\n"
-    mender = Mender()
-    assert mender.feed(event) == rb'data: {"a": "\n\\\ufffd"}' + b"\n\n"
-    assert mender.rest() == b""
+    fixer = SurrogateFixer()
+    assert fixer.feed(event) == rb'data: {"a": "\n\\\ufffd"}' + b"\n\n"
+    assert fixer.finish() == b""

@@ -8,7 +8,7 @@ import pytest
 from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.mcp._connection.tool_list import DEBOUNCE_SECONDS, DEPENDS_ON_META_KEY, MAX_PAGES
 from tests.support.mcp_fakes import FakeServer, Json
-from tests.support.mcp_hubs import running_hub
+from tests.support.server_sets import running_servers
 
 
 def config(server: FakeServer, **options: Any) -> MCPServerConfig:
@@ -20,7 +20,7 @@ def tools(*names: str) -> list[Json]:
 
 
 def paged(server: FakeServer, pages: dict[str | None, Json]) -> list[str | None]:
-    """Let the server list these pages by their cursors; gives the cursors as they are asked for."""
+    """Let the server list these pages by their cursors; return the list of requested cursors."""
     asked: list[str | None] = []
 
     async def page(cursor: str | None) -> Json:
@@ -45,7 +45,7 @@ async def test_all_pages_are_read_in_order(end: Json, modern: bool) -> None:
             "c=3": {"tools": tools("e", "f"), **end},
         },
     )
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.names() == list("abcdef")
         assert asked == [None, "c=1", "c=2", "c=3"]
 
@@ -54,7 +54,7 @@ async def test_all_pages_are_read_in_order(end: Json, modern: bool) -> None:
 async def test_a_circle_of_pages_is_a_clear_error() -> None:
     server = FakeServer()
     paged(server, {None: {"tools": [], "nextCursor": "x"}, "x": {"tools": tools("a"), "nextCursor": "x"}})
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().error == "lists its tools in a circle: a page's cursor came twice"
         assert made.names() == []
 
@@ -70,28 +70,28 @@ async def test_a_list_without_an_end_is_a_clear_error() -> None:
         return {"tools": tools(f"t{count}"), "nextCursor": str(count)}
 
     server.pages = page
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().error == f"lists its tools on more than {MAX_PAGES} pages"
         assert count == MAX_PAGES
 
 
 @pytest.mark.case("K7")
 @pytest.mark.clause("C108")
-async def test_half_a_list_is_never_taken_for_a_whole_one() -> None:
+async def test_half_a_list_never_counts_as_a_complete_one() -> None:
     server = FakeServer()
     whole: dict[str | None, Json] = {
         None: {"tools": tools("a"), "nextCursor": "x"},
         "x": {"tools": tools("b")},
     }
     paged(server, whole)
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         paged(server, {None: {"tools": tools("a", "c"), "nextCursor": "x"}, "x": {"nextCursor": 5}})
-        await made.hub.refresh()
+        await made.servers.refresh()
         assert made.names() == ["a", "b"]
         assert made.status().state == "connected"
         assert "did not list its tools" in str(made.status().error)
         paged(server, {None: {"tools": tools("c")}})
-        await made.hub.refresh()
+        await made.servers.refresh()
         assert made.names() == ["c"]
         assert made.status().error is None
 
@@ -103,8 +103,8 @@ async def test_of_two_tools_of_one_name_the_first_counts(caplog: pytest.LogCaptu
         {"name": "a", "inputSchema": {}, "description": text} for text in ("first", "second")
     ]
     paged(server, {None: {"tools": twice[:1], "nextCursor": "x"}, "x": {"tools": twice[1:]}})
-    async with running_hub(config(server)) as made:
-        assert [tool.description for tool in made.hub.tools()[0]] == ["first"]
+    async with running_servers(config(server)) as made:
+        assert [tool.description for tool in made.servers.tools()[0]] == ["first"]
         assert "lists the tool 'a' twice" in caplog.text
 
 
@@ -115,9 +115,9 @@ async def test_a_change_is_followed_and_a_burst_of_notices_costs_one_reading(mod
     server = FakeServer(modern=modern)
     server.listens = modern
     server.tools = tools("x", "z")
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         await anyio.sleep(DEBOUNCE_SECONDS * 5)
-        before, readings = made.hub.tools()[0], server.methods().count("tools/list")
+        before, readings = made.servers.tools()[0], server.methods().count("tools/list")
         server.tools = [*tools("y"), {"name": "z", "inputSchema": {"type": "object", "title": "new"}}]
         for _ in range(10):
             await server.tell_change()
@@ -133,7 +133,7 @@ async def test_a_notice_while_the_list_is_read_makes_it_be_read_again() -> None:
     server = FakeServer()
     server.tools = tools("a")
     reading, go_on = anyio.Event(), anyio.Event()
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         listing = server.pages
 
         async def slow(cursor: str | None) -> Json:
@@ -158,7 +158,7 @@ async def test_a_notice_while_the_list_is_read_makes_it_be_read_again() -> None:
 async def test_a_refresh_that_fails_keeps_the_old_list_and_tells(caplog: pytest.LogCaptureFixture) -> None:
     server = FakeServer()
     server.tool("a")
-    async with running_hub(config(server, timeout=3.0)) as made:
+    async with running_servers(config(server, timeout=3.0)) as made:
         server.silent_to = {"tools/list"}
         await server.tell_change()
         await anyio.sleep(5)
@@ -173,10 +173,10 @@ async def test_a_refresh_that_fails_keeps_the_old_list_and_tells(caplog: pytest.
 async def test_a_call_of_a_tool_that_is_gone_is_an_error_of_that_call() -> None:
     server = FakeServer()
     server.tool("x")
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         old = made.tool("x")
         server.tools, server.handlers = [], {}
-        await made.hub.refresh()
+        await made.servers.refresh()
         assert made.names() == []
         with pytest.raises(Exception, match="server 'fake' answered with an error: no tools/call"):
             await old.call({})
@@ -200,7 +200,7 @@ async def test_a_tool_says_in_meta_or_annotations_which_tools_go_first(
 ) -> None:
     server = FakeServer(modern=modern)
     server.tool("t", **definition)
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.tool("t").depends_on == names
 
 
@@ -209,7 +209,7 @@ async def test_a_remote_tool_has_no_hidden_parameters_whatever_it_says() -> None
     server = FakeServer()
     schema = {"type": "object", "properties": {"user_id": {"type": "string"}}, "required": ["user_id"]}
     server.tool("t", inputSchema=schema, annotations={"server_populated": ["user_id"]})
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         tool = made.tool("t")
         assert tool.hidden == ()
         assert tool.parameters == schema
@@ -219,7 +219,7 @@ async def test_tools_that_work_as_tasks_only_are_left_out() -> None:
     server = FakeServer()
     server.tool("task", execution={"taskSupport": "required"})
     server.tool("either", execution={"taskSupport": "optional"})
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.names() == ["either"]
 
 
@@ -227,12 +227,12 @@ async def test_a_server_without_tools_is_connected_all_the_same() -> None:
     server = FakeServer()
     server.capabilities = {"resources": {}}
     server.refuses = {"tools/list"}
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.status().state == "connected"
         assert made.names() == []
     liar = FakeServer()
     liar.refuses = {"tools/list"}
-    async with running_hub(config(liar)) as made:
+    async with running_servers(config(liar)) as made:
         assert made.status().error == "did not list its tools: MCPError: no tools/list"
 
 
@@ -240,5 +240,5 @@ async def test_a_server_without_tools_is_connected_all_the_same() -> None:
 async def test_one_odd_tool_does_not_cost_the_others() -> None:
     server = FakeServer()
     server.tools = [*tools("a"), {"name": "no schema"}, 5, *tools("b")]  # type: ignore[list-item]
-    async with running_hub(config(server)) as made:
+    async with running_servers(config(server)) as made:
         assert made.names() == ["a", "b"]

@@ -1,4 +1,4 @@
-"""What servers write that is almost a message, or nothing like one."""
+"""Lines that are almost a message, or nothing like one."""
 
 import json
 
@@ -66,7 +66,7 @@ def test_a_batch_is_read_message_by_message() -> None:
         b'{"a": ' + b"9" * 10_000 + b"}",
     ],
 )
-def test_what_is_no_message_is_none(line: bytes) -> None:
+def test_anything_but_a_message_is_skipped(line: bytes) -> None:
     assert messages_in(line) == []
 
 

@@ -121,12 +121,12 @@ async def test_an_abandoned_thread_is_named_with_its_tool_and_as_a_thread() -> N
 
 
 def test_a_slot_that_no_call_holds_is_told() -> None:
-    class Lossy:
+    class Lossy(AsyncAIClient):
         def stats(self) -> ClientStats:
             return ClientStats({"a": 1}, {}, {}, free_slots=1, max_concurrency=4, tool_timeout=None)
 
     with pytest.raises(LeakError, match="1 call of 'a' running\n  2 of 4 slots held by no call"):
-        check_no_leaks(Lossy())
+        check_no_leaks(Lossy([ScriptedProvider([])]))
 
 
 async def test_a_models_stream_that_is_left_open_is_told() -> None:

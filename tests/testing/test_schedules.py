@@ -260,7 +260,7 @@ def test_tasks_that_go_on_for_ever_are_an_error_that_names_them(
         while True:
             await checkpoint()
 
-    with pytest.raises(VirtualTimeDeadlock, match=r"for ever without time moving:\n.*spin"):
+    with pytest.raises(VirtualTimeDeadlock, match=r"forever without time moving:\n.*spin"):
         run_virtual(spin, backend=backend, schedule=FixedSchedule())
 
 

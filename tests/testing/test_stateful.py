@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, precondition, run_state_machine_as_test
 
 from seqoria_runtime._execution.places.places import Places
 from seqoria_runtime._execution.places.pool import Place
-from seqoria_runtime.mcp._hub import McpHub
+from seqoria_runtime.mcp._server_set import ServerSet
 from seqoria_runtime.testing import Backend, FixedSchedule, InvariantError, VirtualTimeDeadlock
 from seqoria_runtime.testing.mcp import ScriptedMCPServer
 from seqoria_runtime.testing.stateful import (
@@ -175,8 +175,8 @@ def lossy_let_go(places: Places, place: Place, let_go: Any = Places._let_go) -> 
         let_go(places, place)
 
 
-async def hasty_stop(hub: McpHub, entries: Any, cause: str, *, wait: bool) -> None:
-    hub._on_tools_changed()
+async def hasty_stop(servers: ServerSet, stopped: Any, cause: str, *, wait: bool) -> None:
+    servers._on_tools_changed()
 
 
 class SmallClient(ClientMachine):
@@ -201,7 +201,7 @@ class SmallClientOfAServer(SmallClient):
         ("_execution.places.places.Places._let_go", lossy_let_go, "slot"),
         ("client._history.record.paired", turns.paired_without_cancelled, "is unanswered"),
         ("_execution.calls.settings.Batch", batches.TalkativeBatch, "outcome"),
-        ("mcp._hub.McpHub._stop", hasty_stop, "session is still open"),
+        ("mcp._server_set.ServerSet._stop", hasty_stop, "session is still open"),
     ],
 )
 @each_backend

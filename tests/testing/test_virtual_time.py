@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -439,9 +440,7 @@ def test_a_call_that_blocks_the_event_loop_is_reported_with_its_line(backend: Ba
         await anyio.sleep(3600)
         threading.Event().wait(1.2)
 
-    with pytest.warns(
-        BlockingCallWarning, match="tool blocked the event loop for more than"
-    ) as caught:
+    with pytest.warns(BlockingCallWarning, match="tool blocked the event loop for more than") as caught:
         run_virtual(tool, backend=backend)
     [warning] = caught
     assert (warning.filename, warning.lineno) == (__file__, tool.__code__.co_firstlineno + 2)
@@ -493,3 +492,28 @@ run_virtual(lambda: anyio.sleep(5))
 assert not {"trio", "hypothesis"} & set(sys.modules), sys.modules.keys()
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=50)
+
+
+def test_a_loop_finds_its_clock_while_other_threads_make_clocks() -> None:
+    over = threading.Event()
+    idle = [virtual_backend("trio") for _ in range(100)]
+
+    def make_clocks() -> None:
+        while not over.is_set():
+            virtual_backend("trio")
+
+    async def find_the_clock() -> None:
+        for _ in range(5000):
+            await fail_on_deadlock(checkpoint)()
+
+    thread = threading.Thread(target=make_clocks)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        run_virtual(find_the_clock, backend="trio")
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+        thread.join()
+    assert len(idle) == 100

@@ -1,4 +1,4 @@
-"""A tool called by the application itself, with explicit values and nothing around it."""
+"""A tool that the application calls directly, with explicit values."""
 
 import contextvars
 import threading
@@ -138,7 +138,7 @@ def test_the_list_tells_name_description_schema_and_annotations_in_copies(tools:
     assert listed["add"] == ToolInfo(
         name="add",
         description="Add numbers.",
-        inputSchema={
+        input_schema={
             "title": "addArguments",
             "type": "object",
             "additionalProperties": False,
@@ -151,8 +151,9 @@ def test_the_list_tells_name_description_schema_and_annotations_in_copies(tools:
         annotations={},
     )
     assert listed["pay"].annotations == {"server_populated": ["db", "user_id"], "depends_on": ["add"]}
-    listed["add"].inputSchema["properties"].clear()
+    listed["add"].input_schema["properties"].clear()
     info = tools.get_tool_info("add")
     assert info is not None
-    assert list(info.inputSchema["properties"]) == ["a", "b"]
+    assert list(info.input_schema["properties"]) == ["a", "b"]
+    assert info.inputSchema is info.input_schema
     assert tools.get_tool_info("nope") is None

@@ -1,4 +1,4 @@
-"""Descriptions of parameters, out of docstrings of three styles."""
+"""Descriptions of parameters, from docstrings in three styles."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_each_style_describes_its_parameters_and_nothing_else(
 
 
 @pytest.mark.parametrize("docstring", [None, "", "   ", "One line.", "Args:", "Args:\n\n", "Parameters\n---"])
-def test_a_docstring_without_descriptions_gives_none(docstring: str | None) -> None:
+def test_a_docstring_without_descriptions_has_none(docstring: str | None) -> None:
     assert parameter_descriptions(docstring) == {}
 
 

@@ -252,7 +252,7 @@ def test_schemas_examples_and_defaults_written_by_hand_lose_hidden_fields_too() 
 
 
 class Words(BaseModel):
-    """Fields that are called like words of JSON schema."""
+    """Fields with the names of JSON schema keywords."""
 
     properties: dict[str, int]
     required: bool = True
@@ -268,7 +268,7 @@ def test_hidden_names_that_are_words_of_json_schema_take_nothing_else_away() -> 
     assert schema == {
         "type": "object",
         "title": "Words",
-        "description": "Fields that are called like words of JSON schema.",
+        "description": "Fields with the names of JSON schema keywords.",
         "properties": {
             "properties": {
                 "type": "object", "title": "Properties", "additionalProperties": {"type": "integer"},
@@ -402,7 +402,7 @@ class Sparse(TypedDict):
     user_id: NotRequired[str]
 
 
-def test_without_a_value_a_field_keeps_its_own_default_or_stays_away() -> None:
+def test_without_a_value_a_field_keeps_its_default_or_is_absent() -> None:
     def use(defaults: Defaults, sparse: Sparse) -> Any:
         return defaults, sparse
 
@@ -501,7 +501,7 @@ def test_an_object_arrives_inside_of_a_model_as_the_same_object() -> None:
 
 @pytest.mark.clause("C73")
 @pytest.mark.case("D2")
-def test_a_value_that_does_not_fit_is_told_by_name_and_kind_and_never_shown() -> None:
+def test_an_invalid_value_is_reported_by_name_and_kind_and_never_shown() -> None:
     def pay(account: Account, level: Annotated[int, Field(le=3)], handle: Handle | None = None) -> None: ...
 
     tool = tool_of(pay, "user_id", "level", "handle")
@@ -816,7 +816,7 @@ def types_with_values(draw: st.DrawFn, depth: int = 3) -> tuple[Any, Any]:
 
 
 def names_in(value: Any) -> Iterator[Any]:
-    """Every `user_id` in a value of the tool."""
+    """Yield every `user_id` in a value of the tool."""
     if isinstance(value, BaseModel):
         value = {**value.__dict__, **(value.__pydantic_extra__ or {})}
     elif dataclasses.is_dataclass(value):

@@ -1,4 +1,4 @@
-"""What a toolbox takes for a tool, what it refuses, and what it leaves as it was."""
+"""What a toolbox accepts as a tool, what it refuses, and what it leaves unchanged."""
 
 import functools
 import math
@@ -68,7 +68,7 @@ def run(tool: Tool, **arguments: Any) -> Any:
 
 
 @pytest.mark.clause("C60")
-def test_the_decorator_gives_back_the_very_function_with_and_without_parentheses() -> None:
+def test_the_decorator_returns_the_very_function_with_and_without_parentheses() -> None:
     tools = LocalToolbox()
     assert tools.tool(add) is add
     assert tools.tool("sum")(add) is add
@@ -136,7 +136,7 @@ def test_a_sync_wrapper_around_an_async_function_is_run_in_a_thread_since_it_may
 
 
 @pytest.mark.clause("C60")
-def test_what_a_partial_has_bound_is_no_parameter_and_cannot_be_overridden() -> None:
+def test_what_a_partial_has_bound_is_not_a_parameter_and_cannot_be_overridden() -> None:
     tools = LocalToolbox()
     tools.add(functools.partial(add, b=1))
     (tool,) = tools.tools
@@ -234,12 +234,12 @@ def test_wrong_options_are_refused_by_name_and_nothing_is_registered(
 def test_a_second_tool_of_one_name_is_refused_and_the_first_stays() -> None:
     tools = LocalToolbox()
     tools.tool(add)
-    with pytest.raises(ValueError, match="has a tool 'add' already"):
+    with pytest.raises(ValueError, match="already has a tool 'add'"):
         tools.tool(name="add")(slow_add)
     assert [tool.blocking for tool in tools.tools] == [True]
 
 
-def test_a_function_without_a_name_of_its_own_needs_one() -> None:
+def test_a_function_without_a_name_needs_one() -> None:
     tools = LocalToolbox()
     with pytest.raises(ValueError, match="not '<lambda>'"):
         tools.tool(lambda x: x)

@@ -1,4 +1,4 @@
-"""What becomes of the arguments that a model sent: values for the function, or an error in words."""
+"""The arguments that a model sent become values for the function, or an error text."""
 
 import copy
 import dataclasses
@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from seqoria_runtime._base.tools import Tool, ToolFailure
 from seqoria_runtime.toolbox import LocalToolbox
-from seqoria_runtime.toolbox._texts import failed
+from seqoria_runtime.toolbox._tool import failed
 
 
 def tool_of(function: Callable[..., Any], **options: Any) -> Tool:
@@ -85,7 +85,7 @@ def crash(value: str) -> str:
     raise KeyError(value)
 
 
-def test_the_words_of_an_applications_validator_are_told_bounded_and_redacted() -> None:
+def test_the_message_of_an_applications_validator_is_bounded_and_redacted() -> None:
     def use(word: Annotated[str, AfterValidator(shout)]) -> None: ...
 
     text = refusal(tool_of(use), {"word": "api_key=abc"})
@@ -95,7 +95,7 @@ def test_the_words_of_an_applications_validator_are_told_bounded_and_redacted() 
     assert len(text) < 600
 
 
-def test_a_validator_that_crashes_is_that_calls_error_and_only_its_class_is_told() -> None:
+def test_a_validator_that_crashes_is_that_calls_error_with_only_its_class() -> None:
     def use(word: Annotated[str, AfterValidator(crash)]) -> None: ...
 
     assert refusal(tool_of(use), {"word": "s3cret"}) == (

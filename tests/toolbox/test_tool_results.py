@@ -1,4 +1,4 @@
-"""The one rule by which a tool's value becomes text."""
+"""How the value that a tool returns becomes text."""
 
 import dataclasses
 import datetime
@@ -179,7 +179,7 @@ def test_what_has_no_text_is_that_calls_error_with_tool_and_type(value: Callable
     text.encode()
 
 
-def test_what_is_in_two_places_is_no_circle() -> None:
+def test_an_object_in_two_places_is_not_a_cycle() -> None:
     shared = {"x": [1]}
     assert json.loads(TOOL.render([shared, shared])) == [shared, shared]
 

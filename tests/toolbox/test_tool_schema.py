@@ -1,4 +1,4 @@
-"""The schema that a model is told, out of every form that an annotation can have."""
+"""The schema that a model sees, for every form of an annotation."""
 
 import __future__
 
@@ -99,7 +99,7 @@ def registered(*, postponed: bool) -> tuple[Tool, ...]:
 
 @pytest.mark.clause("C61")
 @pytest.mark.case("H1")
-def test_annotations_that_are_strings_give_the_same_tools_as_types_do() -> None:
+def test_annotations_that_are_strings_make_the_same_tools_as_types() -> None:
     plain, postponed = registered(postponed=False), registered(postponed=True)
     assert [tool.parameters for tool in postponed] == [tool.parameters for tool in plain]
     arguments: list[dict[str, Any]] = [
@@ -340,7 +340,7 @@ def test_a_description_in_the_annotation_beats_the_docstring() -> None:
 
 
 @pytest.mark.clause("C61")
-def test_defaults_are_told_where_json_has_them_and_given_either_way() -> None:
+def test_defaults_are_in_the_schema_if_json_has_them_and_are_used_either_way() -> None:
     marker = object()
 
     def find(a: int | Any = marker, b: list[int] = [], c: Annotated[int, Field(default=7)] = 8) -> Any:  # noqa: B006
@@ -418,7 +418,7 @@ def test_a_class_local_to_the_function_around_is_found_though_one_of_its_name_is
     assert "inner" in json.dumps(inside().parameters)
 
 
-def test_a_method_of_a_local_class_finds_the_classes_beside_it() -> None:
+def test_a_method_of_a_local_class_finds_the_classes_next_to_it() -> None:
     class Beside(BaseModel):
         x: int
 

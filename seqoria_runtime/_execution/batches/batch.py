@@ -1,6 +1,6 @@
-"""The state of one batch: its calls, how far each has come, and the outcomes so far.
+"""Keeps the state of one batch: its calls, how far each has come, and the outcomes so far.
 
-Synchronous: it decides, its scheduler does. Knows nothing of tasks or time.
+Synchronous: it decides, its scheduler acts. Knows nothing of tasks or time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,7 +57,7 @@ class Batch:
         """Whether any call has been started."""
 
     def settle_refused(self) -> None:
-        """Settle what needs neither slot nor waiting: what cannot run, or is on or behind a cycle."""
+        """Settle the calls that cannot run, and those on or behind a dependency cycle."""
         refused = []
         for call in range(len(self._calls)):
             refusal = self._prepare(call)
@@ -71,10 +71,10 @@ class Batch:
                 self._publish(call, outcomes.cyclic(self._calls[call]))
 
     def end(self) -> None:
-        """Nothing of the batch will run any more."""
+        """Note that nothing more of the batch will run."""
 
     def begin(self, call: int) -> tuple[ToolCallRequest, Tool, Any]:
-        """Begin a call that was taken from `order`; return its request, tool and checked arguments."""
+        """Start a call that was taken from `order`; return its request, tool and checked arguments."""
         tool = self._tools[call]
         assert tool is not None
         self._running[call] = None
@@ -83,7 +83,7 @@ class Batch:
         return self._calls[call], tool, prepared
 
     def put_back(self, call: int) -> None:
-        """Put back a call that was taken from `order`, unless it has begun."""
+        """Put back a call that was taken from `order`, unless it has started."""
         if call not in self._running:
             self.order.put_back(call)
 
@@ -112,18 +112,18 @@ class Batch:
                 self.settle(call, refuse(self._calls[call]))
 
     def outcomes_so_far(self) -> list[ToolCallOutcome]:
-        """One outcome per call, in the order of the calls; an unsettled call's tells how far it came."""
+        """Return one outcome per call, in their order; that of an unsettled call says how far it came."""
         return [
             outcome if outcome is not None else self._unfinished(call)
             for call, outcome in enumerate(self._outcomes)
         ]
 
     def running(self) -> Iterator[str]:
-        """The tools of the calls that run, one entry a call."""
+        """Return the tools of the calls that run, one entry a call."""
         return (self._calls[call].name for call in self._running)
 
     def waiting(self) -> Iterator[str]:
-        """The tools of the calls that have neither started nor settled, one entry a call."""
+        """Yield the tools of the calls that have neither started nor settled, one entry a call."""
         for call, request in enumerate(self._calls):
             if self._outcomes[call] is None and call not in self._running:
                 yield request.name
@@ -141,7 +141,7 @@ class Batch:
         return known[name]
 
     def _prepare(self, call: int) -> ToolCallError | None:
-        """Check a call's arguments and keep them, or say why it cannot run."""
+        """Check a call's arguments and keep them; return an error if it cannot run."""
         request, tool = self._calls[call], self._tools[call]
         if tool is None:
             return outcomes.unknown(request, self._catalogue.entries)

@@ -1,7 +1,4 @@
-"""Owns what is told of the calls of a batch to those who observe them, and when.
-
-Synchronous: it tells, and knows neither who listens nor what for.
-"""
+"""Reports what happens to the calls of a batch to observers, synchronously."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
@@ -22,7 +19,7 @@ Listener: TypeAlias = Callable[[CallEvent], None]
 
 
 class ObservedBatch(Batch):
-    """A batch that tells its listeners what happens to its calls. Listeners must not raise."""
+    """A batch that reports each `CallEvent` to its listeners, which must not raise."""
 
     def __init__(
         self,
@@ -72,7 +69,7 @@ class ObservedBatch(Batch):
 
 
 def guarded(observer: Callable[[CallEvent], object], logger: Logger) -> Listener:
-    """A listener for an application's observer, whose failures are logged and do no other harm."""
+    """Return a listener that calls an application's observer, and logs what it raises."""
 
     def listen(event: CallEvent) -> None:
         try:

@@ -1,6 +1,6 @@
-"""Owns the words in which a call that gave no result is answered.
+"""Makes the outcomes of calls, and writes the errors that a model reads.
 
-Every text names the tool and the cause, is redacted and bounded, and is meant for a model to act on.
+Every error names the tool and the cause, is redacted and bounded, and is written for a model to act on.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ def result(request: ToolCallRequest, text: str) -> ToolCallResult:
 
 
 def error(request: ToolCallRequest, kind: ToolErrorKind, text: str) -> ToolCallError:
-    # File names and the like may hold half a surrogate pair, which no wire format takes.
+    # A file name, for one, may hold half a surrogate pair, which no wire format accepts.
     sound = text if text.isascii() else text.encode(errors="replace").decode()
     outcome: ToolCallError = _validate_error({
         "tool_call_id": request.id,
@@ -45,13 +45,13 @@ def error(request: ToolCallRequest, kind: ToolErrorKind, text: str) -> ToolCallE
 
 
 def raised(request: ToolCallRequest, exc: BaseException) -> ToolCallError:
-    # Reading a text for secrets costs time, so it is cut well behind what is shown.
+    # Redaction takes time, so cut a long text first, well beyond what will be shown.
     cause = redact(bounded(describe(exc), 10 * MAX_ERROR_CHARS))
     return error(request, "failed", f"Tool {request.name!r} failed: {cause}")
 
 
 def unresolved(request: ToolCallRequest, exc: BaseException) -> ToolCallError:
-    """A call that ended while its trusted values were looked for; the text of `exc` may hold one."""
+    """Return the error of a call that failed while its trusted values were looked for; `exc` may hold one."""
     return error(
         request,
         "missing_parameter",
@@ -61,12 +61,12 @@ def unresolved(request: ToolCallRequest, exc: BaseException) -> ToolCallError:
 
 
 def describe(exc: BaseException) -> str:
-    """Say what was raised: its message, with its type where the message alone says too little."""
+    """Return what was raised as text: the message, and the type if the message alone says too little."""
     return "; ".join(_describe(leaf) for leaf in islice(leaves(exc), _MAX_LEAVES))
 
 
 def leaves(exc: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group, at any depth and in order; one that is no group is its own leaf."""
+    """Yield the exceptions in a group, at any depth and in order; or the exception itself if not a group."""
     left = [exc]
     while left:
         current = left.pop()
@@ -142,7 +142,7 @@ def cancelled_while_running(request: ToolCallRequest) -> ToolCallError:
 def unavailable(
     request: ToolCallRequest, seconds: float, holders: Iterable[str], *, limit: int | None = None
 ) -> ToolCallError:
-    """A call that found no slot, or no place under the `limit` of its tool or server."""
+    """Return the error of a call that found no slot, or no place under the `limit` of its tool or server."""
     names = ", ".join(sorted(set(holders)))
     place = "slot" if limit is None else f"place under its limit of {limit}"
     return error(

@@ -1,4 +1,4 @@
-"""The order of one batch as a pure state machine: which call may start, and which is skipped.
+"""Orders the calls of one batch, as a pure state machine: which may start, and which is skipped.
 
 Knows names, positions and groups only: nothing of tools, tasks or time.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from seqoria_runtime._execution.places.places import Group
+from seqoria_runtime._execution.places.pool import Group
 
 
 class GraphNode(NamedTuple):
@@ -40,7 +40,7 @@ class _Prerequisite:
         self.unsettled = 0
         self.succeeded = False
         self.dependents: list[int] = []
-        self.unordered = 0  # of its calls, while the order is looked for
+        self.unordered = 0  # calls of it that have no position yet, while the order is computed
         self.height = 0
         """The longest chain of calls that wait for it."""
 
@@ -90,7 +90,7 @@ class Planner:
         return self._group_of[0] if len(self._heaps) == 1 else None
 
     def ready_groups(self) -> list[Group]:
-        """The groups that have a ready call."""
+        """Return the groups that have a ready call."""
         if self._queue is not None:
             return list(self._heaps) if self.ready else []
         for heap in self._heaps.values():
@@ -99,7 +99,7 @@ class Planner:
         return [group for group, heap in self._heaps.items() if heap]
 
     def first_group(self, full: Sequence[Group]) -> Group | None:
-        """The group of the ready call that goes first, leaving out the groups in `full`."""
+        """Return the group of the ready call that goes first, without the groups in `full`."""
         if not self.ready:
             return None
         if len(self._heaps) == 1:
@@ -108,7 +108,7 @@ class Planner:
         return min(groups, key=lambda group: self._heaps[group][0], default=None)
 
     def take_from(self, group: Group) -> int:
-        """Take the ready call of this group that goes first; return its position. There has to be one."""
+        """Take the ready call of this group that goes first; return its position. There must be one."""
         while True:
             call = self._queue.popleft() if self._queue is not None else heappop(self._heaps[group])[1]
             if self._state[call] == _READY:
@@ -117,12 +117,12 @@ class Planner:
                 return call
 
     def take(self) -> int | None:
-        """Take the ready call that goes first of all; `None` where none is ready."""
+        """Take the ready call that goes first of all; return `None` if none is ready."""
         group = self.first_group(())
         return None if group is None else self.take_from(group)
 
     def put_back(self, call: int) -> None:
-        """Make a call ready again that was taken and has not begun."""
+        """Make a call ready again that was taken and has not started."""
         if self._queue is not None:
             self._state[call] = _READY
             self.ready += 1
@@ -131,7 +131,7 @@ class Planner:
             self._release(call)
 
     def settle(self, call: int, *, ok: bool) -> Sequence[SkippedCall]:
-        """Record how a call ended; give the calls that are skipped because of it, in order.
+        """Record how a call ended; return the calls that are skipped because of it, in order.
 
         A skipped call is settled, as failed, by this. Raises `ValueError` for a call that has
         settled before.
@@ -145,7 +145,7 @@ class Planner:
         return self._skipped_by([(call, ok)]) if call in self._feeds else ()
 
     def refuse(self, calls: Iterable[int]) -> Sequence[SkippedCall]:
-        """Record that these calls, none of them taken, will not run; give the others that are skipped then.
+        """Record that these calls, none of them taken, will not run; return the others that are skipped then.
 
         Those of them that are on or behind a cycle have settled before, and stay as they are.
         """
@@ -244,7 +244,7 @@ class Planner:
 
 
 def _count_down(dependents: Iterable[int], blockers: dict[int, int]) -> list[int]:
-    """Take one blocker off each call; give those that have none left."""
+    """Take one blocker off each call; return those that have none left."""
     free = []
     for call in dependents:
         left = blockers[call] = blockers[call] - 1

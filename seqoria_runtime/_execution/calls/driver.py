@@ -1,7 +1,7 @@
-"""Owns the stepping of one call's coroutine inside a worker's task, in a context of the call's own.
+"""Steps one call's coroutine inside a worker's task, in the context of that call.
 
-Knows nothing of tools or outcomes: it drives any coroutine, and keeps book of the cancellations
-that reached it, so that a real one can be told from one that the coroutine made itself.
+Knows nothing of tools or outcomes: it drives any coroutine, and records the cancellations that reached it,
+so that its caller can tell a real one from one that the coroutine made itself.
 """
 
 import math
@@ -18,11 +18,11 @@ from anyio.lowlevel import checkpoint
 
 
 class Driver:
-    """Drives coroutines one after another in the task that made it, with no cancellation then on its way.
+    """Drives coroutines one after another in the task that made it; no cancellation may be pending then.
 
     `begin` starts a coroutine, and `finish` awaits the rest of one that suspends. `delivered` and
-    `disturbed` speak of the coroutine driven last: the last exception that the event loop threw into
-    it, if any, and whether that happened or it cancelled its own task.
+    `disturbed` are about the last coroutine: the last exception that the event loop threw into it, if
+    any; and whether that happened, or it cancelled its own task.
     """
 
     __slots__ = (
@@ -42,10 +42,9 @@ class Driver:
 
     @property
     def natively_cancelled(self) -> bool:
-        """Whether somebody else has cancelled the task, natively, since the driver was made.
+        """Whether other code has called asyncio's `Task.cancel` on the task since the driver was made.
 
-        Speaks of asyncio's `Task.cancel`; cancel scopes count as well while one that encloses the
-        call is cancelled, so ask these first.
+        Also true while a cancel scope around the call is cancelled, so check the scopes first.
         """
         return self._cancel_count() > self._cancels_before
 
@@ -57,13 +56,14 @@ class Driver:
         self.disturbed = False
         self.delivered = None
         self._self_cancels = 0
-        # Never more than when the driver was made: a cancellation that comes between two calls is real.
+        # Never more than when the driver was made: a cancellation between two calls is real, and must still
+        # count for the second one.
         self._cancels_before = min(self._cancels_before, cancels)
 
     def begin(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> tuple[bool, Any]:
-        """Run `coroutine` in `context` as far as it goes without suspending.
+        """Run `coroutine` in `context` up to its first suspension.
 
-        Give whether it has ended, and its value; if it has not, `finish` has to be awaited next.
+        Return whether it has ended, and its value; if it has not, await `finish` next.
         """
         before = self._cancel_count()
         if self.disturbed or before < self._cancels_before:
@@ -80,7 +80,7 @@ class Driver:
     @types.coroutine
     def finish(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> Generator[Any, Any, Any]:
         """Await the rest of a coroutine that `begin` left suspended, each step of it run in `context`."""
-        # What has been waited for must not be held any longer: its result may be large.
+        # Do not hold what was waited for, such as a future: its result may be large.
         trap, self._trap = self._trap, None
         run = context.run
         cancel_count = self._cancel_count
@@ -88,7 +88,7 @@ class Driver:
         while True:
             try:
                 value = yield trap
-            except BaseException as exc:  # noqa: BLE001 - everything the loop throws belongs to the coroutine
+            except BaseException as exc:  # noqa: BLE001 - what the loop throws is for the coroutine
                 self.delivered = value = exc
                 self.disturbed = True
                 step = coroutine.throw
@@ -98,9 +98,9 @@ class Driver:
             try:
                 trap = run(step, value)
             except StopIteration as done:
-                return done.value  # noqa: B901 - a generator-based coroutine gives its value this way
+                return done.value  # noqa: B901 - a generator-based coroutine returns its value this way
             finally:
-                del value, step  # an exception thrown in must not be held by its own traceback's frame
+                del value, step  # else an exception thrown in would be held by a frame of its own traceback
                 if cancel_count() > before:
                     self._note_self_cancels(cancel_count() - before)
 
@@ -109,10 +109,10 @@ class Driver:
         self.disturbed = True
 
     def take_self_cancels(self) -> int:
-        """How often the coroutine natively cancelled the task it runs in; these requests are taken back.
+        """Take back the native cancels that the coroutine requested of its own task; return how many.
 
-        Only asyncio lets a task do that to itself. One request may still be on its way: the caller
-        has to absorb one native cancellation at its next checkpoint.
+        Only asyncio lets a task cancel itself. One cancellation may still be pending: the caller has to
+        absorb it (`absorb_native_cancellation`).
         """
         count, self._self_cancels = self._self_cancels, 0
         if count and _interrupted(self._task):
@@ -123,7 +123,7 @@ class Driver:
 
 
 async def absorb_native_cancellation() -> None:
-    """Take the one native cancellation that may still be on its way after its request was taken back."""
+    """Absorb the native cancellation that may still be pending after its request was taken back."""
     try:
         await checkpoint()
     except get_cancelled_exc_class():
@@ -132,9 +132,9 @@ async def absorb_native_cancellation() -> None:
 
 
 def _asyncio_task() -> Any:
-    # anyio has no word for asyncio's Task.cancelling(), without which a tool that cancels the task
-    # it runs in would leave its worker, or its caller, marked as cancelled. Where asyncio was never
-    # imported it cannot be what runs us.
+    # anyio does not offer asyncio's Task.cancelling(). Without that, a tool that cancels the task it runs
+    # in would leave its worker marked as cancelled. If asyncio was never imported, it cannot be what runs
+    # this code.
     asyncio = sys.modules.get("asyncio")
     try:
         return None if asyncio is None else asyncio.current_task()
@@ -143,11 +143,11 @@ def _asyncio_task() -> Any:
 
 
 def _interrupted(task: Any) -> bool:
-    """Whether Ctrl-C has cancelled this task, which it may do in the midst of a coroutine's step."""
+    """Whether Ctrl-C has cancelled this task; that can happen in the middle of a coroutine's step."""
     handler = signal.getsignal(signal.SIGINT)
     if not isinstance(handler, partial) or handler.keywords.get("main_task") is not task:
         return False
-    # asyncio tells of an interrupt in no other way, and without it a Ctrl-C would be lost.
+    # asyncio shows an interrupt in no other way. Taken for a cancel by the tool, a Ctrl-C would be lost.
     return getattr(getattr(handler.func, "__self__", None), "_interrupt_count", 0) > 0
 
 

@@ -1,6 +1,6 @@
-"""Owns the sources of hidden parameters, and the order in which they are asked.
+"""Finds the trusted values of a call's hidden parameters: in its context, then in the registry.
 
-Knows nothing of tools, schemas, slots or clocks: a value leaves as the object that its source gave.
+Knows nothing of schemas, places or clocks; a value is passed on as the object that its source returned.
 """
 
 import inspect
@@ -54,10 +54,10 @@ class ParameterRegistry:
         return name in self._sources
 
     async def resolve(self, name: str, *, context: Mapping[str, Any]) -> Any:
-        """Give the context's value, else the registry's, or `None` if neither has one.
+        """Return the context's value, else the registry's, or `None` if neither has one.
 
-        A failing callback is logged, and has no value. A sync callback runs in a worker thread,
-        which a cancelled caller leaves to itself.
+        A callback that fails is logged and counts as having no value. A sync callback runs in a worker
+        thread; if the caller is cancelled, the thread goes on and its value is lost.
         """
         if name in context:
             return context[name]
@@ -68,7 +68,7 @@ class ParameterRegistry:
         return None if value is _NO_VALUE else value
 
     async def _ask(self, name: str, *, context: Mapping[str, Any], run_sync: RunSync) -> Any:
-        """Return the registry's own value or `_NO_VALUE`; sync callbacks are run by `run_sync`.
+        """Return the registry's own value or `_NO_VALUE`; run sync callbacks with `run_sync`.
 
         Raises `SourceError` if the callback fails, after logging it.
         """
@@ -94,16 +94,16 @@ async def resolve_hidden(
     run_sync: RunSync,
     tool_name: str,
 ) -> dict[str, Any]:
-    """Find the values of a call's hidden parameters, one after the other; the objects themselves.
+    """Return the values of a call's hidden parameters, found one after the other and not copied.
 
     A parameter that is not required and has no value is left out. Raises
     `ToolFailure("missing_parameter", ...)` if a required one has none or a callback fails; it names
-    parameters and no values. A cancelled caller finds nothing running but what `run_sync` left.
+    parameters and no values. After a cancellation nothing runs but what `run_sync` left running.
     """
     sources = registry or _NO_SOURCES
     values = {item.name: context[item.name] for item in parameters if item.name in context}
     absent = [item for item in parameters if item.name not in context]
-    # No callback is asked in vain for a call that cannot run.
+    # Do not call a callback for a call that cannot run.
     _require([item for item in absent if item.name not in sources], tool_name)
     for parameter in absent:
         try:
@@ -138,7 +138,7 @@ class _Literal(NamedTuple):
 
 
 class _Callback(NamedTuple):
-    """A callback with what its signature says; it `accepts` these keywords, or all of them for `None`."""
+    """A callback and what its signature says; it `accepts` these keywords, or all if that is `None`."""
 
     function: Callable[..., Any]
     accepts: frozenset[str] | None
@@ -154,7 +154,7 @@ class _Callback(NamedTuple):
 
 
 def _is_not_the_callbacks(error: BaseException) -> bool:
-    """Whether it asks for the end of the call or of the program, by itself or inside of a group."""
+    """Whether it asks for the end of the call or of the program, alone or inside a group."""
     passed_on = (KeyboardInterrupt, SystemExit, GeneratorExit, get_cancelled_exc_class())
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(passed_on) is not None

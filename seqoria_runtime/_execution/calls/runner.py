@@ -1,6 +1,6 @@
-"""Runs one call in its places: deadline, hidden values, the tool, and what is known of its end.
+"""Runs one call in its places: deadline, trusted values, the tool, and the evidence of how it ended.
 
-Knows nothing of batches; cancellation belongs to whoever cancelled, and is only reported.
+Knows nothing of batches; it reports a cancellation and leaves it to its worker to raise it.
 """
 
 import inspect
@@ -15,7 +15,8 @@ from anyio import CancelScope, current_effective_deadline, get_cancelled_exc_cla
 
 from seqoria_runtime._base.tools import Tool
 from seqoria_runtime._execution.batches import outcomes
-from seqoria_runtime._execution.places.places import Grant, Places, launch
+from seqoria_runtime._execution.places.places import Places, launch
+from seqoria_runtime._execution.places.pool import Grant
 from seqoria_runtime.models import ToolCallRequest, ToolProgress
 
 from .driver import Driver
@@ -26,12 +27,12 @@ from .verdict import Ended, Evidence, judge
 
 
 class RunningCall(NamedTuple):
-    """A tool call as the code that runs for it sees it: its request and its trusted values."""
+    """A tool call as seen by the code that runs for it: its request and its trusted values."""
 
     request: ToolCallRequest
     context: Mapping[str, Any]
     report: Callable[[ToolProgress], None] | None
-    """Tells the consumer of the turn about progress; `None` where nobody listens."""
+    """Reports progress to the consumer of the turn; `None` if the turn has no tool events."""
 
 
 _running: ContextVar["tuple[Grant, ToolCallRequest, CallRunner] | None"] = ContextVar(
@@ -40,7 +41,7 @@ _running: ContextVar["tuple[Grant, ToolCallRequest, CallRunner] | None"] = Conte
 
 
 def running_call() -> RunningCall | None:
-    """The tool call in which this code runs, if any."""
+    """Return the tool call in which this code runs, if any."""
     running = _running.get()
     if running is None:
         return None
@@ -49,7 +50,7 @@ def running_call() -> RunningCall | None:
 
 
 def running_grant() -> Grant | None:
-    """The places of the tool call in which this code runs, if any."""
+    """Return the grant of the tool call in which this code runs, if any."""
     running = _running.get()
     return None if running is None else running[0]
 
@@ -72,7 +73,7 @@ class _Thread:
 
 
 class CallRunner:
-    """Runs calls one after another in the task that made it, each in a context of its own."""
+    """Runs calls one after another in the task that made it, each in its own copy of the context."""
 
     __slots__ = (
         "_began", "_cancelled_class", "_driver", "_on_suspend", "_settings", "_suspended", "_thread",
@@ -102,7 +103,7 @@ class CallRunner:
     async def run(
         self, request: ToolCallRequest, tool: Tool, prepared: Any, grant: Grant, scope: CancelScope
     ) -> Ended:
-        """Run one call under `scope`, whose deadline it sets; return how it ended."""
+        """Run one call under `scope` and set its deadline there; return how it ended."""
         timeout = tool.timeout if tool.timeout is not None else self._settings.tool_timeout
         deadline = self._set_deadline(timeout, scope)
         grant.tool = request.name
@@ -182,7 +183,7 @@ class CallRunner:
     ) -> tuple[bool, BaseException | None, Any]:
         """Leave the places to the call's thread if that still runs; return that, and how the call ended.
 
-        A call that was cancelled in the very moment in which its thread finished ended as the thread did.
+        A call that was cancelled just as its thread finished ended as the thread did.
         """
         thread, self._thread = self._thread, None
         assert thread is not None
@@ -195,7 +196,7 @@ class CallRunner:
         return not thread.ended, failure, value
 
     def _look_into(self, failure: BaseException | None, text: str, timeout: float | None) -> Evidence:
-        """Gather what the verdict goes by; a call's own cancels are taken back before others count."""
+        """Gather the evidence; take back the call's own cancels before looking for those of other code."""
         driver = self._driver
         cancelled_own_task = driver.take_self_cancels() > 0
         return Evidence(

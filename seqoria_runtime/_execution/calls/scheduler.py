@@ -25,8 +25,8 @@ from anyio.lowlevel import checkpoint
 
 from seqoria_runtime._execution.batches import outcomes
 from seqoria_runtime._execution.batches.batch import Batch
-from seqoria_runtime._execution.places.places import Grant, Ticket, launch
-from seqoria_runtime._execution.places.pool import Pool
+from seqoria_runtime._execution.places.places import launch
+from seqoria_runtime._execution.places.pool import Grant, Pool, Ticket
 from seqoria_runtime.models import ToolCallOutcome
 from seqoria_runtime.models.errors import CallEndedError
 
@@ -36,10 +36,13 @@ from .settings import ExecutionSettings
 from .verdict import Ended
 
 _CALLS_PER_CHECKPOINT = 64
+_DEEPEST = 200
+# Each level of calls in calls nests three cancel scopes. The event loops follow these recursively: with some
+# 1,000 of them trio refuses to go on, and on asyncio a cancellation is lost.
 
 
 class _Worker:
-    """A task of the batch, and the call that it has places for: one that runs, or is about to."""
+    """A task of the batch, and the call that it runs or is about to run."""
 
     __slots__ = ("calls_left", "grant", "task")
 
@@ -47,10 +50,10 @@ class _Worker:
         self.grant = grant
         self.task: TaskInfo | None = None
         self.calls_left = _CALLS_PER_CHECKPOINT
-        """How many calls may yet end without suspending before other tasks have been left out for long."""
+        """How many more calls may end without a suspension before other tasks get a turn."""
 
     def is_cancelled(self) -> bool:
-        """Whether a cancellation of the worker's task is still on its way."""
+        """Whether a cancellation of the worker's task is pending."""
         if self.task is None:
             self.task = get_current_task()
         return self.task.has_pending_cancellation()
@@ -83,6 +86,7 @@ class Scheduler:
         self._scope: CancelScope | None = None
         self._entered = False
         self._launched: deque[Grant] = deque()
+        self._depth = 0
         self._workers = 0
         self._watching = False
         self._news: Event | None = None
@@ -94,16 +98,18 @@ class Scheduler:
 
         With `in_this_task`, which is for tasks of the runtime itself, calls run in this one too. Raises bare,
         once every call has ended, a `KeyboardInterrupt` or `SystemExit` that a call raised, or the error
-        passed to `stop`. A cancelled caller finds every call ended as well; the batch then tells how far
-        each one came.
+        passed to `stop`. A cancelled caller finds every call ended as well, and in the batch how far each
+        one came.
         """
         try:
-            # Not `checkpoint_if_cancelled`, which never returns in a task that anyio runs for a worker
-            # thread whose own scope was cancelled and left.
+            # Not `checkpoint_if_cancelled`: if a worker thread called into the loop through anyio, and the
+            # scope around that thread has been cancelled and left, it never returns.
             if get_current_task().has_pending_cancellation():
                 await checkpoint()
             if self._caller is not None:
                 self._caller.require_live()
+                if not in_this_task:
+                    self._depth = _one_deeper(self._caller)
             self._batch.settle_refused()
             if self._batch.unsettled:
                 await self._run_all(in_this_task=in_this_task)
@@ -134,7 +140,7 @@ class Scheduler:
         self._group.start_soon(self._work_in_group)
 
     def places_stuck(self) -> None:
-        """Have the batch look how long its calls have waited for abandoned threads."""
+        """Check again how long the calls of the batch have waited for abandoned threads."""
         if self._news is not None:
             self._news.set()
         elif self._group is not None and not self._watching and self._batch.unsettled and self._stop is None:
@@ -142,7 +148,7 @@ class Scheduler:
             self._group.start_soon(self._watch)
 
     def caller_ended(self, error: CallEndedError) -> None:
-        """The call that started this batch has ended, and so has the batch."""
+        """End the batch, since the call that started it has ended."""
         self.stop(error)
 
     async def _run_all(self, *, in_this_task: bool) -> None:
@@ -168,8 +174,8 @@ class Scheduler:
         async with anyio.create_task_group() as group:
             self._group = group
             if not in_this_task:
-                # Places are handed out in a task of the batch, whose stack is short: a RecursionError near
-                # the limit of the caller's own stack would lose some.
+                # Enter the places in a task of the batch, since its stack is short. The caller may be a tool
+                # that recurses: a RecursionError in the middle of `Places.assign` would lose places.
                 group.start_soon(self._work_in_group)
                 return
             if not self._entered:
@@ -177,7 +183,7 @@ class Scheduler:
             await self._watch_if_last()
 
     async def _wait_to_go_on(self, ticket: Ticket) -> None:
-        """Wait until the call that started this batch has the places back that it has lent."""
+        """Wait until the call that started this batch has back the places that it lent."""
         self._news = Event()
         launch(self._places.assign())
         try:
@@ -196,7 +202,7 @@ class Scheduler:
 
     async def _work_in_group(self) -> None:
         """Work in a task started for this; a native cancel of that task alone retires just this worker."""
-        # In the order of the calls, in whatever order their tasks begin: trio shuffles them.
+        # Take calls in their order, in whatever order their tasks start: trio shuffles them.
         grant = self._launched.popleft() if self._launched else None
         try:
             await self._work(_Worker(grant))
@@ -206,7 +212,7 @@ class Scheduler:
         await self._watch_if_last()
 
     async def _work(self, worker: _Worker) -> None:
-        """Run calls while there are places for them; give up the places on any way out."""
+        """Run calls while there are places for them; return the places on any way out."""
         self._workers += 1
         try:
             await self._run_calls(worker)
@@ -224,19 +230,19 @@ class Scheduler:
                 self._news.set()
 
     def _check_cancelled(self) -> None:
-        """Start nothing more if the batch is cancelled: each worker would end at once, and start the next."""
+        """Start nothing more if the batch is cancelled: each worker would end at once and start the next."""
         if not self._cancelled and current_effective_deadline() == -math.inf:
             self._cancelled = True
             self._start_no_more()
 
     async def _watch_if_last(self) -> None:
-        """Keep the group open for calls that wait for places, if nobody else does."""
+        """Keep the group open for calls that wait for places, if no other task does."""
         if not self._workers and not self._launched and not self._watching:
             self._watching = True
             await self._watch()
 
     def _continue_with(self, worker: _Worker, starts: list[Grant]) -> None:
-        """Let the worker go on with a start of this batch, if there is one, and launch all others."""
+        """Let the worker go on with a call of this batch, if one may start, and launch all others."""
         worker.grant = None
         for grant in starts:
             if worker.grant is None and grant.ticket is self._ticket:
@@ -272,8 +278,9 @@ class Scheduler:
         return worker.grant is not None and self._stop is None
 
     async def _run_under(self, scope: CancelScope, worker: _Worker, runner: CallRunner) -> None:
-        """Run calls until the scope's deadline has struck, none has places or a checkpoint is due."""
+        """Run calls until the scope's deadline has passed, no call has places, or a checkpoint is due."""
         while (grant := worker.grant) is not None and self._stop is None:
+            grant.depth = self._depth
             request, tool, prepared = self._batch.begin(grant.call)
             ended = await runner.run(request, tool, prepared, grant, scope)
             self._settle(worker, grant, ended)
@@ -293,9 +300,9 @@ class Scheduler:
                     return
 
     def _settle(self, worker: _Worker, grant: Grant, ended: Ended) -> None:
-        """Record how a call ended, give up its places, and have the worker go on with the next call."""
+        """Record how a call ended, return its places, and let the worker go on with the next call."""
         if ended.cut_short:
-            # What depends on it is not skipped for its failure: it never began.
+            # Do not skip what depends on it: the batch is cancelled, so those calls were cancelled too.
             self._batch.cut_short(grant.call, ended.outcome)
         else:
             self._batch.settle(grant.call, ended.outcome)
@@ -310,7 +317,7 @@ class Scheduler:
             launch(self._places.take_all(ticket))
 
     async def _watch(self) -> None:
-        """Wait until all has settled or been stopped; answer calls that waited too long for threads."""
+        """Wait until all calls have settled or stopped; refuse those that waited too long for threads."""
         try:
             while self._batch.unsettled and self._stop is None:
                 await self._watch_once()
@@ -333,7 +340,7 @@ class Scheduler:
             self._refuse_waiting(pool)
 
     def _stuck(self) -> tuple[float, Pool] | None:
-        """Of the pools that ready calls wait for, the one that is stuck for the longest, and since when."""
+        """Of the pools that ready calls need, return the one stuck for the longest, and since when."""
         stuck = [
             (pool.stuck_since, pool)
             for group in self._batch.order.ready_groups()
@@ -353,3 +360,11 @@ class Scheduler:
             )
         if self._ticket is not None:
             launch(self._places.more(self._ticket))
+
+
+def _one_deeper(caller: Grant) -> int:
+    if caller.depth >= _DEEPEST:
+        raise RecursionError(
+            f"tool calls are nested more than {_DEEPEST} deep; the last one is of the tool {caller.tool!r}"
+        )
+    return caller.depth + 1

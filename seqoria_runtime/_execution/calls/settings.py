@@ -1,4 +1,4 @@
-"""What all calls of a client have in common, and how its batches are made."""
+"""Holds what all calls of a client have in common, and makes its batches."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class ExecutionSettings:
         on_settled: Callable[[ToolCallRequest, ToolCallOutcome], None] | None = None,
         on_progress: Callable[[ToolProgress], None] | None = None,
     ) -> Batch:
-        """Make a batch, observed if anybody listens."""
+        """Return a new batch; an observed one if there are listeners."""
         if not self.listeners:
             return Batch(
                 calls,

@@ -1,6 +1,6 @@
 """Runs functions in worker threads, and reports when each has really ended.
 
-There is no limit here: the callers have slots for their threads.
+There is no limit here: the calls that need threads have places for them.
 """
 
 import math
@@ -56,7 +56,7 @@ class ThreadCall(Generic[T]):
         self._used = False
         self._outcome: ThreadOutcome[T] | None = None
         self.started = False
-        """Whether the function has started; after a cancelled `run`, whether it ever will have."""
+        """Whether the function has started."""
         self.finished = False
         """Whether the function has started and ended."""
         self.abandoned = False
@@ -66,21 +66,21 @@ class ThreadCall(Generic[T]):
 
     @property
     def outcome(self) -> ThreadOutcome[T] | None:
-        """What the function ended with, if it has ended and `run` was cancelled; otherwise `None`."""
+        """What the function returned or raised, if it has ended and `run` was cancelled; otherwise `None`."""
         return self._outcome
 
     async def run(self) -> T:
-        """Wait for the function's value, or raise what it raised; only once.
+        """Return the function's value, or raise what it raised. Call this once.
 
-        The function sees the caller's context variables. A `StopIteration` arrives as
-        `RuntimeError`. A cancelled caller stops waiting at once: a function that has not started
-        never will, one that runs goes on unwatched, one that has ended leaves its `outcome` here.
+        The function sees the caller's context variables. A `StopIteration` arrives as `RuntimeError`. A
+        cancelled caller stops waiting at once: a function that has not started never will, one that
+        runs goes on, and one that has ended leaves its `outcome` here.
         """
         if self._used:
             raise RuntimeError("a ThreadCall runs only once")
         self._used = True
         native: Any = current_token().native_token
-        # anyio's own way to call into the loop waits for the answer, for ever if the loop ends meanwhile.
+        # anyio's own way to call into the loop waits for an answer, forever if the loop ends meanwhile.
         post = getattr(native, "call_soon_threadsafe", None) or native.run_sync_soon
         self._report_exit = partial(post, context_for_callbacks(native).run, self._exit)
         if watch is not None:
@@ -106,7 +106,7 @@ class ThreadCall(Generic[T]):
         self.started = True
         self._outcome = _outcome_of(self._function)
         self.finished = True
-        # An event loop must not live on for its ended threads.
+        # An ended thread must not keep its event loop alive.
         report_exit, self._report_exit = self._report_exit, None
         if self.abandoned and report_exit is not None:
             # Both backends raise a RuntimeError if the loop is gone, and then nothing is left to notify.
@@ -139,11 +139,12 @@ def _no_limit() -> CapacityLimiter:
 
 
 def context_for_callbacks(native_token: object) -> Context:
-    """Return a copy of the caller's context in which anyio knows the event loop even outside of tasks."""
+    """Return a copy of the caller's context in which anyio knows the event loop outside of tasks too."""
     context = copy_context()
     sniffio = sys.modules.get("sniffio")
     if sniffio is not None and hasattr(native_token, "call_soon_threadsafe"):
-        # anyio.run has done that; under asyncio.run only tasks are known, and only by asking asyncio.
+        # Under anyio.run it is set already. Under asyncio.run anyio asks asyncio for the current task, and a
+        # callback of the loop has none.
         context.run(sniffio.current_async_library_cvar.set, "asyncio")
     return context
 
@@ -155,5 +156,5 @@ def _outcome_of(function: Callable[[], T]) -> ThreadOutcome[T]:
         refused = RuntimeError("the function raised StopIteration")
         refused.__cause__ = error
         return Raised(refused)
-    except BaseException as error:  # noqa: BLE001 - the waiter has to see it, not this thread
+    except BaseException as error:  # noqa: BLE001 - it is for the waiter, not for this thread
         return Raised(error)

@@ -1,6 +1,6 @@
-"""How a call ended: from all that is known of it to one value. Pure.
+"""Decides how a call ended, from the evidence of its end. Pure.
 
-Whatever a tool does becomes an outcome here. A cancellation belongs to whoever cancelled, and is passed on.
+Whatever a tool does becomes an outcome here; a real cancellation is passed on besides.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest
 class Ended(NamedTuple):
     """How a call ended.
 
-    `suspended` says whether other tasks could run meanwhile, `thread_runs` whether its thread still does.
+    `suspended`: other tasks could run meanwhile. `thread_runs`: its thread has not ended.
     """
 
     outcome: ToolCallOutcome
@@ -24,13 +24,13 @@ class Ended(NamedTuple):
     crash: BaseException | None = None
     """A `KeyboardInterrupt` or `SystemExit` out of it."""
     cut_short: bool = False
-    """Whether it ended only because a scope around it was cancelled."""
+    """Whether it ended only because a scope around it was cancelled; it has then not overrun."""
     cancelled_own_task: bool = False
-    """Whether a native cancellation that it asked for itself may still be on its way to the worker's task."""
+    """Whether a native cancel that it requested itself may still be pending in the worker's task."""
 
 
 class Evidence(NamedTuple):
-    """All that the verdict on a call goes by, once it has ended in an unusual way."""
+    """Everything that `judge` needs to know of a call that ended in an unusual way."""
 
     failure: BaseException | None
     """What it raised, or what its thread did."""
@@ -39,20 +39,20 @@ class Evidence(NamedTuple):
     timeout: float | None
     """Its timeout in seconds, if that had passed by the clock."""
     began: bool
-    """Whether the tool itself had started, rather than the search for its hidden values."""
+    """Whether the tool itself had started, and not only the search for its trusted values."""
     scope_cancelled: bool
     delivered: BaseException | None
     """What the event loop threw into it last."""
     natively_cancelled: bool
-    """Whether somebody else cancelled the task that it ran in, by asyncio's `Task.cancel`."""
+    """Whether other code cancelled the task that it ran in, with asyncio's `Task.cancel`."""
     cancelled_own_task: bool
     cancelled_class: type[BaseException]
 
     @property
     def interruption(self) -> BaseException | None:
-        """The cancellation that was real, if there was one.
+        """The real cancellation, if there was one.
 
-        Ask the scopes, the task and the loop, never the type of an exception alone: a tool can raise
+        The scopes, the loop and the task decide, never the type of an exception alone: a tool can raise
         anything.
         """
         if self.scope_cancelled:
@@ -60,14 +60,14 @@ class Evidence(NamedTuple):
         if isinstance(self.delivered, GeneratorExit):
             return self.delivered
         if isinstance(self.delivered, self.cancelled_class) and self.natively_cancelled:
-            # Not the exception that was delivered: a scope inside the call may have cancelled it since, and
-            # it would end there.
+            # A new exception: the one that was delivered may belong to a scope inside the call, which has
+            # been cancelled since, and would end there.
             return self.cancelled_class()
         return None
 
 
 def judge(request: ToolCallRequest, seen: Evidence, *, suspended: bool, thread_runs: bool) -> Ended:
-    """Say how a call ended that failed, overran, was cancelled, or cancelled its own task."""
+    """Return how a call ended that failed, overran, was cancelled, or cancelled its own task."""
     interruption = seen.interruption
     cut_off = interruption is not None and isinstance(seen.failure, seen.cancelled_class)
     return Ended(
@@ -96,7 +96,7 @@ def _outcome(request: ToolCallRequest, seen: Evidence, *, cut_off: bool) -> Tool
 
 
 def _crash(failure: BaseException | None) -> BaseException | None:
-    """The request to end the program in what a call raised, if there is one."""
+    """Return the `KeyboardInterrupt` or `SystemExit` in what a call raised, if there is one."""
     if not isinstance(failure, BaseExceptionGroup):
         return failure if isinstance(failure, (KeyboardInterrupt, SystemExit)) else None
     leaves = outcomes.leaves(failure)

@@ -1,6 +1,6 @@
-"""Owns the rule by which a limit on concurrency finds itself: samples in, a limit out.
+"""Computes a limit on concurrency from the latencies of calls, and has a client follow it.
 
-Pure: the clock and the samples are given to it, and it knows nothing of slots, calls or tasks.
+The rule itself is pure: samples in, a limit out.
 """
 
 import math
@@ -26,18 +26,18 @@ _OVERLOAD = frozenset({"timed_out", "unavailable"})
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveLimit:
-    """A `max_concurrency` that follows what the tools can bear, from `min` to `max`.
+    """A `max_concurrency` that adapts to what the tools can bear, from `min` to `max`.
 
     The rule is the gradient of Netflix's concurrency-limits (`GradientLimit`, 2018): after each
     window of calls the limit is multiplied by the latency without load over the present latency (at
     least 0.5, at most 1, with a `tolerance`), and the square root of the limit is added as room for a
-    queue; half of the way is gone at a time. Latencies are compared for each tool on its own. A window
+    queue; half of the difference is applied at a time. Latencies are compared per tool. A window
     in which calls timed out or were `unavailable` multiplies the limit by 0.9 instead (AIMD: Chiu and
     Jain, 1989). Every 30th window runs with half the limit, to measure the latency without load again
     (as TCP BBR does: Cardwell et al., 2016). A limit that is not used is not raised.
 
-    It is a value: each client that is given it has a limit of its own, which starts at `min`. `window`
-    is the least number of calls between two steps (five for each slot, while these are fewer). Raises
+    It is a value: each client that takes it starts its own limit at `min`. `window` is the least number
+    of calls between two steps (or five for each slot, if that is less). Raises
     `ValueError`, which names the option.
     """
 
@@ -56,7 +56,7 @@ class AdaptiveLimit:
 
 
 class LimitChange(NamedTuple):
-    """A limit, and when it began to hold, in seconds of the event loop's clock."""
+    """A limit, and the time from which it holds, in seconds of the event loop's clock."""
 
     time: float
     limit: int
@@ -120,9 +120,9 @@ class AdaptiveController:
         return tuple(self._history)
 
     def add(self, sample: Sample) -> bool:
-        """Take a call into account; give whether the limit is another now.
+        """Take a call into account; return whether the limit has changed.
 
-        Calls that were started under an earlier limit say nothing of this one.
+        Calls that were started under an earlier limit say nothing about this one.
         """
         window = self._window
         if sample.started < window.since:

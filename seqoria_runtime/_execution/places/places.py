@@ -4,137 +4,15 @@ A call needs a slot and, if its tool or server has a limit, a place under that t
 has all of them, or gets none. Synchronous, so that no lock is needed; knows nothing of tasks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from itertools import count
-from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from seqoria_runtime._base.tools import ConcurrencyCap
 from seqoria_runtime.models.errors import CallEndedError
 
-from .line import Line
-from .pool import Place, Pool
-
-Group: TypeAlias = tuple[Pool, ...]
-"""What a call needs besides a slot; `()` for a call without a cap."""
-
-
-class Order(Protocol):
-    """The calls of a batch that wait for places, in the order in which they should start.
-
-    Calls that need places of the same pools besides their slots form a group.
-    """
-
-    @property
-    def ready(self) -> int:
-        """How many calls wait for nothing but places."""
-
-    @property
-    def only_group(self) -> Group | None:
-        """The group of all calls, if they form a single one."""
-
-    def first_group(self, full: Sequence[Group]) -> Group | None:
-        """The group of the ready call that should start first, leaving out the groups in `full`."""
-
-    def take_from(self, group: Group) -> int:
-        """Take the ready call of this group that should start first; return its position."""
-
-
-class Batch(Protocol):
-    """A batch as the places see it: what is called back about it."""
-
-    def launch(self, grant: "Grant") -> None:
-        """Start this call of the batch, which has its places."""
-
-    def places_stuck(self) -> None:
-        """Threads of answered calls hold every place of some pool."""
-
-    def caller_ended(self, error: CallEndedError) -> None:
-        """The call that started this batch has ended."""
-
-
-class Grant:
-    """A call that has been admitted, and the places that it holds until it and its thread have ended.
-
-    While batches of its own run it is parked: each of its places may be lent, to one nested call at a time.
-    """
-
-    __slots__ = (
-        "batches", "call", "line", "over", "places", "resume", "sequence", "thread_runs", "ticket", "tool",
-    )  # fmt: skip
-
-    def __init__(self, ticket: "Ticket", call: int, places: tuple[Place, ...], sequence: int) -> None:
-        self.ticket = ticket
-        self.call = call
-        self.places = places
-        self.sequence = sequence
-        self.tool = ""
-        self.batches: dict[Ticket, None] | None = None
-        self.line: Line | None = None
-        """Its own batches that wait for a slot."""
-        self.resume: Callable[[], None] | None = None
-        """Called when the call may go on; set while it waits for a place that it has lent."""
-        self.over = False
-        self.thread_runs = False
-        for place in places:
-            place.grant = self
-
-    def require_live(self) -> None:
-        """Raise `CallEndedError` if this call, or one that it was started by, has ended."""
-        grant: Grant | None = self
-        while grant is not None:
-            if grant.over:
-                raise CallEndedError(
-                    f"this code was started by a call of the tool {grant.tool!r}, which has ended: "
-                    "it can use the client no longer"
-                )
-            grant = grant.ticket.started_by
-
-    def nearest(self, slots: Pool) -> "Grant | None":
-        """The innermost call in one of these slots, among this one and those that it was started by."""
-        grant: Grant | None = self
-        while grant is not None and grant.places[0].pool is not slots:
-            grant = grant.ticket.started_by
-        return grant
-
-    def is_inside(self, other: "Grant") -> bool:
-        """Whether `other` started this call, directly or through further calls."""
-        grant = self.ticket.started_by
-        while grant is not None and grant is not other:
-            grant = grant.ticket.started_by
-        return grant is not None
-
-
-class Ticket:
-    """A batch in the queue: its calls wait as one, so that batches are served in turn.
-
-    `started_by` is the call that started the batch, if any, of whatever client; `caller` is the innermost
-    one of this client, which is parked while the batch runs.
-    """
-
-    __slots__ = (
-        "batch", "caller", "closed", "eager", "for_slot", "lacking", "number", "only_group", "order",
-        "started_by",
-        "woken_for",
-    )  # fmt: skip
-
-    def __init__(self, slots: Pool, batch: Batch, order: Order, started_by: Grant | None) -> None:
-        self.batch = batch
-        self.order = order
-        self.only_group = order.only_group
-        self.started_by = started_by
-        self.caller = None if started_by is None else started_by.nearest(slots)
-        self.number: int | None = None
-        """Its number in the lines; `None` while it waits for nothing."""
-        self.for_slot = False
-        """Whether it waits for a slot, or for a place under a cap."""
-        self.lacking: list[Pool] = []
-        """The caps under which it waits for a place, where it does."""
-        self.woken_for: Pool | None = None
-        """The cap under which a place came free for it, while it waits for its slot."""
-        self.eager = False
-        """Whether it takes all places that it can get. At first it takes one, and runs its calls there."""
-        self.closed = False
+from .pool import Grant, Group, Line, Place, Pool, Ticket
 
 
 class Places:
@@ -146,8 +24,8 @@ class Places:
         self.calling_tools: set[str] = set()
         """The tools whose calls have started batches of their own."""
         self._capped: WeakKeyDictionary[ConcurrencyCap, Pool] = WeakKeyDictionary()
-        self._line = Line(for_slots=True)
-        self._line_of_children = Line(for_slots=True)
+        self._line_of_children = Line(self.slots)
+        """Batches for which the call that started them has a slot to lend."""
         self._tickets: dict[Ticket, None] = {}
         self._changed: dict[Pool, None] = {}
         self._numbers = count()
@@ -170,8 +48,7 @@ class Places:
                 return []
             self._park(caller, ticket)
         self._tickets[ticket] = None
-        self._queue(ticket)
-        return self.assign()
+        return self.more(ticket)
 
     def more(self, ticket: Ticket) -> list[Grant]:
         """More calls of the batch may have become ready; return the starts to make."""
@@ -189,25 +66,23 @@ class Places:
         Its own batches are told. Its places come back unless its thread still runs in them.
         """
         grant.over = True
+        self._go_on(grant)
         if grant.batches:
             batches, grant.batches, grant.line = grant.batches, None, None
             for nested in batches:
                 nested.batch.caller_ended(_ended(grant))
         elif not thread_runs and (successor := self._successor(grant)) is not None:
             return [successor]
-        ticket = grant.ticket
-        if ticket.for_slot or len(grant.places) > 1:
-            # What has just ended was this batch's turn: it goes behind all that wait now, so that none of
-            # them waits for two of its calls. A turn at a cap is only used up by a call under a cap.
-            self._wait_no_more(ticket)
+        # What has just ended was this batch's turn: it goes behind all that wait now for such places, so that
+        # none of them waits for two of its calls.
+        self._lose_turns(grant.ticket, [place.pool for place in grant.places])
         grant.thread_runs = thread_runs
         stuck = [place.pool.abandon(place, grant.tool) for place in grant.places if thread_runs]
         if any(stuck):
             self._tell_stuck()
         for place in grant.places:
             self._let_go(place)
-        self._ask_again(ticket)
-        return self.assign()
+        return self.more(grant.ticket)
 
     def thread_ended(self, grant: Grant) -> list[Grant]:
         """The thread of a call that is over has ended; return the starts that this makes possible."""
@@ -230,7 +105,11 @@ class Places:
     def close(self, ticket: Ticket) -> list[Grant]:
         """Start no more calls of a batch; return the starts of others that may come first now."""
         ticket.closed = True
-        self._wait_no_more(ticket)
+        pools = {self.slots: None, **ticket.turns}
+        self._lose_turns(ticket, pools)
+        # What has closed is forgotten, so that nothing is left to the garbage collector.
+        for line in (self._line_of_children, *[pool.line for pool in pools]):
+            line.forget_the_gone()
         return self.assign()
 
     def leave(self, ticket: Ticket, resume: Callable[[], None]) -> bool:
@@ -240,10 +119,7 @@ class Places:
         both would work in one place. `resume` is called when it may go on.
         """
         self._tickets.pop(ticket, None)
-        # What has closed is forgotten, so that nothing is left to the garbage collector.
         del ticket.batch, ticket.order
-        for line in (self._line, *[pool.line for pool in ticket.lacking]):
-            line.forget_the_gone()
         caller = ticket.caller
         if caller is None or caller.batches is None or ticket not in caller.batches:
             return True
@@ -257,23 +133,22 @@ class Places:
         """The call that started this batch was cancelled while it waited for a place, and goes on."""
         caller = ticket.caller
         assert caller is not None
-        caller.resume = None
-        for place in caller.places:
-            place.pool.lendable.pop(place, None)
-            place.pool.resuming.pop(place, None)
+        if caller.resume is not None:
+            self._go_on(caller)
 
     def assign(self) -> list[Grant]:
         """Admit every call that may start now, in turn; return the starts to make.
 
         Called after every change. Calls that wait to go on come first. Then batches are asked in the order of
-        their numbers: a batch whose calls all lack places under caps is passed over and keeps its number.
+        their numbers: a batch whose calls all lack places under caps is passed over, and waits for those.
         """
         starts: list[Grant] = []
         while True:
             while self._changed:
                 pool, _ = self._changed.popitem()
                 self._resume_lenders(pool)
-                self._wake(pool)
+                if pool is not self.slots:
+                    self._wake(pool)
             ticket = self._next()
             if ticket is None:
                 return starts
@@ -283,39 +158,45 @@ class Places:
         """The batch whose turn it is, of those for which there is a slot."""
         slots = self.slots
         if slots.in_use < slots.limit:
-            return self._line.pop()
+            return slots.line.pop()
         if not slots.lendable:
             return None
         # A parked call's slot serves its own batches first, so that what has been started is finished first.
         while (ticket := self._line_of_children.pop_nested()) is not None:
             if ticket.caller is not None and ticket.caller.places[0] in slots.lendable:
                 return ticket
-        return self._line.pop_nested()
+        return slots.line.pop_nested()
 
     def _serve(self, ticket: Ticket, starts: list[Grant]) -> None:
-        number = ticket.number
-        self._wait_no_more(ticket)
+        number = ticket.turns[self.slots]
+        # A turn at a cap is for a call under that cap.
+        caps = {pool for pool in ticket.woken_for if ticket.turns[pool] == number}
+        self._lose_turns(ticket, caps)
         lacking: list[Pool] = []
-        grant = self._admit(ticket, lacking)
+        grant = self._admit(ticket, lacking, caps)
         if grant is not None:
             starts.append(grant)
-            if ticket.eager and ticket.order.ready:
-                self._queue(ticket)
-        elif lacking:
-            ticket.number, ticket.for_slot = number, False
-            ticket.lacking = lacking
-            for pool in lacking:
-                pool.line.push(ticket)
-            if any(pool.stuck_since is not None for pool in lacking):
-                ticket.batch.places_stuck()
+            for place in grant.places:
+                ticket.turns.pop(place.pool, None)
+            number = next(self._numbers)  # a turn is for one call
+        for pool in lacking:
+            if number <= ticket.turns.get(pool, number):
+                self._wait(ticket, pool, number)
+        if caps if grant is None else ticket.eager:
+            self._ask_again(ticket)
 
-    def _admit(self, ticket: Ticket, lacking: list[Pool]) -> Grant | None:
-        """Take all places of the first ready call for which there are all, and none for any other."""
+    def _admit(self, ticket: Ticket, lacking: list[Pool], caps: AbstractSet[Pool]) -> Grant | None:
+        """Take all places of the first ready call for which there are all, and none for any other.
+
+        With `caps`, only calls under one of these are admitted.
+        """
         full: list[Group] = []
+        if caps:
+            full = [group for group in ticket.order.ready_groups() if caps.isdisjoint(group)]
         while (group := ticket.order.first_group(full)) is not None:
             sources = []
             for pool in (self.slots, *group):
-                source = _source(pool, ticket.caller)
+                source = pool.source_for(ticket.caller)
                 if source is None:
                     lacking.append(pool)
                     full.append(group)
@@ -334,40 +215,47 @@ class Places:
         ticket, places = grant.ticket, grant.places
         order, group = ticket.order, ticket.only_group
         ready = order.ready
-        if not ready or group is None or ticket.closed or self._line.has_others(ticket):
+        if not ready or group is None or ticket.closed:
             return None
-        if ready > 1 and ticket.eager and ticket.number is None:
+        if ready > 1 and ticket.eager and self.slots not in ticket.turns:
             return None  # more than one can start now
         for place in places:
             pool = place.pool
             if place.lent_to is not None or pool.in_use > pool.limit or pool.resuming:
                 return None
-        if group and any(pool.line.has_others(ticket) for pool in group):
-            return None
+            if pool.line.has_others(ticket):
+                return None
         return Grant(ticket, order.take_from(group), places, next(self._sequence))
-
-    def _queue(self, ticket: Ticket) -> None:
-        ticket.number = next(self._numbers)
-        self._wait_for_slot(ticket)
-
-    def _wait_for_slot(self, ticket: Ticket) -> None:
-        ticket.for_slot = True
-        self._line.push(ticket)
-        if ticket.caller is not None and ticket.caller.line is not None:
-            ticket.caller.line.push(ticket)
-            if ticket.caller.places[0] in self.slots.lendable:
-                self._line_of_children.push(ticket)
-        if self.slots.stuck_since is not None:
-            ticket.batch.places_stuck()
 
     def _ask_again(self, ticket: Ticket) -> None:
         """Let a batch be asked for a call to start, if it has one and is not asked anyway."""
-        if ticket.closed or not ticket.order.ready:
-            return
-        if ticket.number is None:
-            self._queue(ticket)
-        elif not ticket.for_slot:
-            self._wait_for_slot(ticket)
+        if not ticket.closed and ticket.order.ready and self.slots not in ticket.turns:
+            self._wait(ticket, self.slots, next(self._numbers))
+
+    def _wait(self, ticket: Ticket, pool: Pool, number: int) -> None:
+        ticket.turns[pool] = number
+        pool.line.push(ticket)
+        caller = ticket.caller
+        if pool is self.slots and caller is not None and caller.line is not None:
+            caller.line.push(ticket)
+            if caller.places[0] in pool.lendable:
+                self._line_of_children.push(ticket)
+        if pool.stuck_since is not None:
+            ticket.batch.places_stuck()
+
+    def _lose_turns(self, ticket: Ticket, pools: Iterable[Pool]) -> None:
+        """Take a batch out of the line for slots and the lines of these pools."""
+        for pool in (self.slots, *pools):
+            ticket.turns.pop(pool, None)
+        while ticket.woken_for:
+            pool = ticket.woken_for.pop()
+            if ticket.caller is None:
+                pool.woken_roots -= 1
+            else:
+                pool.woken_nested -= 1
+            if pool in ticket.turns:
+                pool.line.push(ticket)
+            self._changed[pool] = None  # there may be room for the next one
 
     def _wake(self, pool: Pool) -> None:
         """Let as many batches ask for a slot as there are places under a cap for them.
@@ -384,114 +272,89 @@ class Places:
             self._wake_for(pool, ticket)
 
     def _wake_for(self, pool: Pool, ticket: Ticket) -> None:
-        ticket.woken_for = pool
-        self._wait_for_slot(ticket)
-
-    def _wait_no_more(self, ticket: Ticket) -> None:
-        ticket.number = None
-        pool, ticket.woken_for = ticket.woken_for, None
-        if pool is None:
-            return
-        if ticket.caller is None:
-            pool.woken_roots -= 1
-        else:
-            pool.woken_nested -= 1
-        self._changed[pool] = None  # there may be room for the next one, if this one does not use it
+        ticket.woken_for.append(pool)
+        turn = ticket.turns[pool]
+        if ticket.turns.get(self.slots, turn) >= turn:
+            self._wait(ticket, self.slots, turn)
 
     def _let_go(self, place: Place) -> None:
-        """Take a place back if its call, that call's thread and its loan have all ended."""
-        grant, pool = place.grant, place.pool
-        if not grant.over or grant.thread_runs or place.lent_to is not None:
-            return
-        del place.grant
-        pool.lendable.pop(place, None)
-        pool.resuming.pop(place, None)
+        """Give the place of a call that is over back, unless its thread still runs in it."""
         lender = place.borrowed_from
-        self._changed[pool] = None
+        if not place.grant.thread_runs and place.pool.give_back(place):
+            self._changed[place.pool] = None
+        while lender is not None and lender.grant.over:
+            lender = lender.borrowed_from
         if lender is None:
-            pool.in_use -= 1
             return
-        place.borrowed_from = lender.lent_to = None
-        if lender.grant.over:
-            self._let_go(lender)
-        elif lender.grant.batches or lender.grant.resume is not None:
+        if lender.grant.resume is not None:
+            self._unpark(lender.grant)
+        elif lender.grant.batches and lender.lent_to is None:
             self._make_lendable(lender)
 
     def _make_lendable(self, place: Place) -> None:
         grant, pool = place.grant, place.pool
         pool.lendable[place] = None
         self._changed[pool] = None
-        pool.resuming.pop(place, None)
-        if grant.resume is not None:
-            self._try_to_resume(grant)
-        elif pool is self.slots and grant.line is not None and (own := grant.line.first_nested()) is not None:
+        if pool is self.slots and grant.line is not None and (own := grant.line.first_nested()) is not None:
             self._line_of_children.push(own)
 
     def _park(self, caller: Grant, ticket: Ticket) -> None:
         if caller.batches is None:
-            caller.batches, caller.line = {}, Line(for_slots=True)
+            caller.batches, caller.line = {}, Line(self.slots)
             self.calling_tools.add(caller.tool)
         parked = bool(caller.batches)
         caller.batches[ticket] = None
         if parked:
             return
-        resume, caller.resume = caller.resume, None
-        if resume is not None:
-            resume()  # it has lent places already; another of its tasks may go on
+        self._go_on(caller)  # another of its tasks may wait for a place that it has lent
         for place in caller.places:
-            place.pool.resuming.pop(place, None)
             if place.lent_to is None:
                 self._make_lendable(place)
 
     def _unpark(self, grant: Grant) -> bool:
-        """Have a call go on, unless a place of its is at work for a stranger; return whether it goes on."""
-        waits = False
+        """Have a call go on, unless others are at work in its places; return whether it goes on."""
+        loans = [loan for place in grant.places if (loan := place.live_loan) is not None]
+        moves = [(loan, loan.pool.source_instead_of(loan)) for loan in loans]
+        if all(source is not None for _, source in moves):
+            for loan, source in moves:
+                self._move(loan, source)
+            self._go_on(grant)
+            return True
+        for loan in loans:
+            loan.pool.resuming[grant] = None
         for place in grant.places:
-            loan = place.lent_to
-            if loan is None or loan.grant.over or loan.grant.is_inside(grant) or self._move_loan(place):
-                continue
-            place.pool.resuming[place] = None
-            waits = True
-        for place in grant.places:
-            if not waits:
-                place.pool.lendable.pop(place, None)
-            elif place.lent_to is None:
-                # The call that it waits for may need another place of its, by a nested call.
-                place.pool.lendable[place] = self._changed[place.pool] = None
-        return not waits
+            # The calls that it waits for may need another place of its, for a nested call.
+            if place.lent_to is None and place not in place.pool.lendable:
+                self._make_lendable(place)
+        return False
 
-    def _try_to_resume(self, grant: Grant) -> None:
-        if grant.resume is not None and self._unpark(grant):
-            resume, grant.resume = grant.resume, None
+    def _go_on(self, grant: Grant) -> None:
+        """Let a call work in its places, and its task that waited for that go on."""
+        for place in grant.places:
+            place.pool.lendable.pop(place, None)
+            place.pool.resuming.pop(grant, None)
+        resume, grant.resume = grant.resume, None
+        if resume is not None:
             resume()
 
     def _resume_lenders(self, pool: Pool) -> None:
-        while pool.resuming:
-            place = next(iter(pool.resuming))
-            if not self._move_loan(place):
-                return
-            self._try_to_resume(place.grant)
+        if pool.resuming and (pool.free or pool.lendable):
+            for grant in tuple(pool.resuming):
+                self._unpark(grant)
 
-    def _move_loan(self, place: Place) -> bool:
-        """Have another place stand in for this one, which is lent; return whether there is one.
-
-        It may be that of a call that was admitted before the borrower, as this one was, and of no other: else
-        calls could wait for each other in a circle.
-        """
-        loan, pool = place.lent_to, place.pool
-        assert loan is not None
-        if pool.in_use < pool.limit:
+    def _move(self, loan: Place, source: Place | Pool | None) -> None:
+        """Have another place stand in for the one that was lent."""
+        pool, lender = loan.pool, loan.borrowed_from
+        assert lender is not None
+        lender.lent_to = None
+        if isinstance(source, Place):
+            del pool.lendable[source]
+            source.lent_to, loan.borrowed_from = loan, source
+        else:
             pool.in_use += 1
             loan.borrowed_from = None
-        else:
-            other = next(iter(pool.lendable), None)
-            if other is None or other.grant.sequence > loan.grant.sequence:
-                return False
-            del pool.lendable[other]
-            other.lent_to, loan.borrowed_from = loan, other
-        place.lent_to = None
-        pool.resuming.pop(place, None)
-        return True
+        if pool.check_stuck():
+            self._tell_stuck()
 
     def _tell_stuck(self) -> None:
         for ticket in tuple(self._tickets):
@@ -503,22 +366,6 @@ def launch(starts: list[Grant]) -> None:
     """Make the starts that `Places` has decided on."""
     for grant in starts:
         grant.ticket.batch.launch(grant)
-
-
-def _source(pool: Pool, caller: Grant | None) -> Place | Pool | None:
-    """Where a call started by `caller` gets a place: a place to borrow, the pool itself, or nowhere.
-
-    Its caller's own place comes first, so that free ones are left to others; any parked call's place last.
-    """
-    if caller is not None and pool.lendable:
-        for place in caller.places:
-            if place in pool.lendable and place.pool is pool:
-                return place
-    if pool.in_use < pool.limit:
-        return pool
-    if caller is None:
-        return None
-    return next(iter(pool.lendable), None)
 
 
 def _ended(grant: Grant) -> CallEndedError:

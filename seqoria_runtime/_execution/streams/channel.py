@@ -1,7 +1,7 @@
-"""Owns the events of one stream on their way from the work that makes them to its consumer.
+"""Carries the events of one stream from the work that makes them to its consumer.
 
-A memory object stream with two things more: taking an event is synchronous, so that a cancelled
-consumer loses none, and the sender can wait until the consumer asks for what comes after an event.
+A memory object stream with two additions: taking an event is synchronous, so a cancelled consumer loses
+none; and the sender can wait until the consumer asks for what comes after an event.
 """
 
 from collections import deque
@@ -17,14 +17,14 @@ _TAKES_PER_CHECKPOINT = 64
 
 
 class Nothing:
-    """Stands for an event that is not there; `None` may be one."""
+    """The type of `NOTHING`, which stands for no event; `None` may be an event."""
 
 
 NOTHING = Nothing()
 
 
 class _Hooked(Generic[T]):
-    """An event with something to be done in the consumer's task as it is taken."""
+    """An event, and what to do in the consumer's task as it is taken."""
 
     __slots__ = ("event", "on_taken")
 
@@ -50,7 +50,7 @@ class Channel(Generic[T]):
         self._takes = 0
 
     def try_send(self, event: T) -> bool:
-        """Hand over an event if there is room in the buffer; give whether there was."""
+        """Send an event if there is room in the buffer; return whether there was."""
         if len(self._items) >= self._limit:
             return False
         if not self._cut:
@@ -61,7 +61,7 @@ class Channel(Generic[T]):
         return True
 
     async def send(self, event: T, on_taken: Callable[[], None] | None = None) -> None:
-        """Hand over an event; waits while the buffer is full. A cancelled caller has sent nothing.
+        """Send an event; wait while the buffer is full. A cancelled caller has sent nothing.
 
         `on_taken` is called in the consumer's task as it takes the event.
         """
@@ -71,7 +71,7 @@ class Channel(Generic[T]):
         self.send_nowait(event, on_taken)
 
     def send_nowait(self, event: T, on_taken: Callable[[], object] | None = None) -> None:
-        """Hand over an event at once, whatever is buffered."""
+        """Send an event at once, however full the buffer is."""
         if self._cut:
             return
         self._items.append(event if on_taken is None else _Hooked(event, on_taken))
@@ -80,7 +80,7 @@ class Channel(Generic[T]):
             self._news = None
 
     def send_latest(self, key: int, event: T) -> None:
-        """Hand over an event at once, in the place of the last one of this key if that is still buffered."""
+        """Send an event at once; replace the last one with this key if that is still buffered."""
         buffered = self._latest.get(key)
         if buffered is not None:
             buffered.event = event
@@ -91,27 +91,30 @@ class Channel(Generic[T]):
             self._latest[key] = last
 
     async def send_and_wait(self, event: T, on_taken: Callable[[], None] | None = None) -> None:
-        """Hand over an event, and wait until the consumer has taken it and asks for the next one."""
+        """Send an event, and wait until the consumer has taken it and asks for the next one.
+
+        The event of a cancelled caller stays sent.
+        """
         asked = self._asked = Event()
         self.send_nowait(event, on_taken)
         await asked.wait()
 
     def close(self) -> None:
-        """Say that nothing more will be sent; what is buffered can still be taken."""
+        """End the channel; what is buffered can still be taken."""
         self._closed = True
         if self._news is not None:
             self._news.set()
             self._news = None
 
     def cut(self) -> bool:
-        """Forget what is buffered, and all that is sent from now on; give whether anything was buffered."""
+        """Drop what is buffered, and all that is sent from now on; return whether anything was buffered."""
         self._cut = True
         unread = bool(self._items)
         self._items.clear()
         return unread
 
     async def wait(self) -> bool:
-        """Wait until there is an event to take (true), or there will be none any more (false)."""
+        """Wait for an event; return whether there is one to take. A cancelled caller has taken none."""
         if self._takes >= _TAKES_PER_CHECKPOINT:
             self._takes = 0
             await checkpoint()
@@ -126,7 +129,7 @@ class Channel(Generic[T]):
         return bool(self._items)
 
     def take(self) -> T:
-        """Take the next event; there has to be one."""
+        """Return the next event; there must be one."""
         self._takes += 1
         item = self._items.popleft()
         if self._room is not None:
@@ -139,7 +142,7 @@ class Channel(Generic[T]):
         return event
 
     def take_nowait(self) -> T | Nothing:
-        """Take an event that is there already, unless other tasks have been left out for long."""
+        """Return the next event if it is there; `NOTHING` if not, or if it is time for a checkpoint."""
         if not self._items or self._takes >= _TAKES_PER_CHECKPOINT:
             return NOTHING
         return self.take()

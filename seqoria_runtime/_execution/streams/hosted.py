@@ -1,7 +1,7 @@
-"""Owns the work behind streams: it runs in the client's root task group, never in the consumer's task.
+"""Runs the work behind a stream in the client's root task group, never in the consumer's task.
 
-The consumer holds a stream object (`Stream`) and this the `HostedWork`; no task holds the
-stream object. Knows nothing of what the work does.
+The consumer holds a `Stream`, and that holds the `HostedWork`. No task holds the stream, so that it can be
+collected. Knows nothing of what the work does.
 """
 
 import logging
@@ -23,7 +23,7 @@ Reason = Literal["closed by its consumer", "dropped by its consumer", "client cl
 _logger = logging.getLogger("seqoria_runtime")
 
 hosted_in: "ContextVar[tuple[HostedWork[Any], ...]]" = ContextVar("hosted_in", default=())
-"""The streams' works in which this code runs, outermost first."""
+"""The hosted works that this code runs inside, outermost first."""
 
 
 class WorkHost(Protocol):
@@ -33,17 +33,16 @@ class WorkHost(Protocol):
     def token(self) -> EventLoopToken: ...
 
     def host(self, work: "HostedWork[Any]") -> None:
-        """Start `work.run` as a child of the root task group; raises `ClientStateError` if it is not open."""
+        """Start `work.run` as a child of the root task group; raise `ClientStateError` if it is not open."""
 
 
 class HostedWork(Generic[T]):
-    """One stream's work and how far it is; shared by the consumer's object and the hosted task.
+    """The work of one stream and its state; shared by the consumer's stream and the hosted task.
 
-    `work` and `before_start` are given this object. `before_start` is called in the consumer's task before
-    the work is hosted, and what it gives is awaited there; either may raise.
-    `at_end` is called once, when the work has ended: as the consumer learns of it or closes the
-    stream, or at once where the stream was dropped or the client closes. `name` begins the
-    sentences of errors.
+    `work` and `before_start` are called with this object. `before_start` is called in the consumer's task
+    before the work is hosted, and what it returns is awaited there; either may raise. `at_end` is called
+    once, when the work has ended: as the consumer sees the end or closes the stream, or at once if the
+    stream was dropped or the client closes. Error texts start with `name`.
     """
 
     def __init__(
@@ -70,15 +69,16 @@ class HostedWork(Generic[T]):
         self.variables.run(hosted_in.set, (*hosted_in.get(), self))
         self.started: bool = False
         self.ended: bool = False
-        """Whether the hosted task is through, its cleanup included."""
+        """Whether the hosted task has ended, its cleanup included."""
         self.reason: Reason | None = None
         self.waits_for: list[HostedWork[Any]] = []
-        """The works whose end some code that this work runs is waiting for."""
+        """Works that code inside this one is waiting for, until they end."""
 
     async def start(self) -> None:
-        """Begin to work; raises what stands in the way, and has then not begun.
+        """Start the work. If this raises, as `before_start` and a closed client may, it has not started.
 
-        A stream that is closed meanwhile does not begin either, and raises nothing.
+        A stream that is closed meanwhile does not start either, and raises nothing. A cancelled caller has
+        started nothing.
         """
         prepared = await self._prepare()
         if self.reason is not None:
@@ -104,20 +104,20 @@ class HostedWork(Generic[T]):
         return False
 
     async def run(self) -> None:
-        """Do the work, in a task of its own (called by the host). Raises nothing."""
+        """Do the work, in the task that the host starts for it; raise nothing."""
         assert self._scope is not None
         try:
             with self._scope:
                 await self._work(self)
         except get_cancelled_exc_class() as exc:
             self._note_cancelled(exc)
-        except BaseException as exc:  # noqa: BLE001 - it is the consumer's, and must not reach the root group
+        except BaseException as exc:  # noqa: BLE001 - it is for the consumer, and must not reach the root group
             self._failure = exc
         if self.reason is not None:
             self._log_failure()
         if self.reason in {"dropped by its consumer", "client closed"}:
             self._settle_alone()
-        # The context and the closures hold this object in turn: drop them, and spare a garbage collection.
+        # The context and the closures hold this object in turn: break the cycles.
         del self.variables, self._work, self._before_start
         self.ended = True
         if self._end is not None:
@@ -129,14 +129,14 @@ class HostedWork(Generic[T]):
             self.reason = self.reason or "client closed"
             self.channel.cut()
         elif self.reason is None:
-            # Not the client's doing, so the consumer must not take it for its own cancellation either.
+            # Neither the client nor the consumer cancelled, so the consumer must not see a cancellation.
             self._failure = RuntimeError(
                 f"{self.name} was cancelled from inside, or by its task's own cancel"
             )
             self._failure.__cause__ = exc
 
     def _log_failure(self) -> None:
-        """Tell the log of a failure that no consumer will hear of."""
+        """Log a failure that no consumer will see."""
         failure = self._failure
         if failure is None or (_ends_program(failure) and self.reason != "dropped by its consumer"):
             return
@@ -144,7 +144,7 @@ class HostedWork(Generic[T]):
         _logger.warning("%s failed when it was %s", self.name, self.reason, exc_info=failure)
 
     def cancel(self, reason: Reason) -> None:
-        """Make the work end soon, for this reason if there is none yet."""
+        """Cancel the work, for this reason unless it has one already."""
         if not self.ended:
             self.reason = self.reason or reason
             if reason == "client closed":
@@ -156,7 +156,7 @@ class HostedWork(Generic[T]):
             self._scope.cancel()
 
     def close_with_client(self) -> None:
-        """The client closes: end the work, or give up what its consumer has not read of it."""
+        """Cancel the work, or drop what its consumer has not read, since the client closes."""
         if not self.ended:
             self.cancel("client closed")
             return
@@ -165,7 +165,7 @@ class HostedWork(Generic[T]):
         self._settle_alone()
 
     async def join(self) -> None:
-        """Wait until the work has ended, whatever happens to the caller meanwhile."""
+        """Wait until the work has ended; a cancelled caller waits all the same."""
         interruption: BaseException | None = None
         while not self.ended:
             if self._end is None:
@@ -174,17 +174,20 @@ class HostedWork(Generic[T]):
                 with CancelScope(shield=True):
                     await self._end.wait()
             except get_cancelled_exc_class() as exc:
-                # Only asyncio's own Task.cancel gets through a shield: it is kept, and raised in the end.
+                # Only asyncio's own Task.cancel gets through a shield: keep it, and raise it at the end.
                 interruption = exc
         if interruption is not None:
             raise interruption
 
     def would_wait_for(self, works: "tuple[HostedWork[Any], ...]") -> bool:
-        """Whether the end of this work would have to wait for code that runs inside one of `works`."""
+        """Return whether this work cannot end before code that runs inside one of `works` has ended."""
         return self in works or any(other.would_wait_for(works) for other in self.waits_for)
 
     async def close(self) -> None:
-        """Cancel the work and return when it has ended; raises only an interruption of the program."""
+        """Cancel the work and return when it has ended. Raise only its `KeyboardInterrupt` or `SystemExit`.
+
+        A cancelled caller waits all the same.
+        """
         self.cancel("closed by its consumer")
         waiting = hosted_in.get()
         for work in waiting:
@@ -200,7 +203,7 @@ class HostedWork(Generic[T]):
             self.raise_failure()
 
     def finish(self) -> None:
-        """Say how the ended work ended: raises its failure, `ClientClosedError`, or nothing."""
+        """Settle the ended work; raise its failure, or `ClientClosedError` if the client ended it."""
         self._settle()
         self.raise_failure()
         if self.reason == "client closed":
@@ -215,8 +218,8 @@ class HostedWork(Generic[T]):
                 del failure
 
     def drop(self) -> None:
-        """End the work of a stream that nobody holds any more; may be called in any thread."""
-        # At once, since the next turn on the same history may start before the event loop comes to this.
+        """End the work of a stream that was dropped; may be called in any thread."""
+        # At once: the next turn on the same history may start before the event loop runs the callback.
         self.reason = self.reason or "dropped by its consumer"
         post_to_loop(self._host.token, self._end_dropped, otherwise=self._settle_alone)
 
@@ -236,14 +239,14 @@ class HostedWork(Generic[T]):
                     self._settlement.set()
 
     async def settled(self) -> None:
-        """Wait until `at_end` has been called."""
+        """Wait until `at_end` has been called; a cancelled caller changes nothing."""
         if self._at_end is not None:
             if self._settlement is None:
                 self._settlement = Event()
             await self._settlement.wait()
 
     def _settle_alone(self) -> None:
-        """Settle where nobody can be told that it failed, as it may with an application's own list."""
+        """Settle, and log a failure, as no code waits for it; a history may be a list that raises."""
         try:
             self._settle()
         except Exception:
@@ -253,9 +256,9 @@ class HostedWork(Generic[T]):
 def post_to_loop(
     token: EventLoopToken, callback: Callable[[], None], *, otherwise: Callable[[], None]
 ) -> None:
-    """Have the event loop call `callback` soon, from any thread; call `otherwise` here if it is gone.
+    """Let the event loop call `callback` soon, from any thread; call `otherwise` here if it is gone.
 
-    anyio's own way waits for the answer, which a finalizer cannot do.
+    anyio's own way waits for an answer, which a finalizer cannot do.
     """
     native: Any = token.native_token
     post = getattr(native, "call_soon_threadsafe", None) or native.run_sync_soon

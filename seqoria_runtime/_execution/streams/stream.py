@@ -1,4 +1,4 @@
-"""Owns the object by which a consumer reads, closes or drops hosted work."""
+"""The object that a consumer reads, closes or drops: `Stream`."""
 
 import warnings
 from types import TracebackType
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Stream(Generic[T]):
-    """An asynchronous iterator of events whose work runs inside the client.
+    """An asynchronous iterator of events; the work that makes them runs inside the client.
 
-    Nothing starts before the first iteration or `async with`. Best used as
+    Nothing starts before the first iteration or `async with`. Use it as
     `async with client.chat(...) as turn: async for event in turn: ...`, which closes it on any way
-    out; `contextlib.aclosing` does the same. A cancelled `anext` loses nothing: the next one gets
+    out; `contextlib.aclosing` does the same. A cancelled `anext` loses nothing: the next one returns
     the event that would have come. Two iterations at once raise `RuntimeError`.
     """
 
@@ -57,7 +57,8 @@ class Stream(Generic[T]):
         if not self._closed and await self._channel.wait():
             return self._channel.take()
         if work.reason == "client closed" and get_current_task().has_pending_cancellation():
-            # What cancelled the client is about to cancel its consumer, who is to see that.
+            # The consumer is cancelled too, perhaps by the scope that cancelled the client: let that
+            # cancellation arrive, instead of an error about the client.
             await checkpoint()
         if not self._closed:
             self._closed = True
@@ -65,11 +66,11 @@ class Stream(Generic[T]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Cancel what is unfinished and return once every task of it has ended.
+        """Cancel what is unfinished and return when every task of it has ended.
 
         May be called from any task, and more than once. An asynchronous tool that ignores its
         cancellation delays this; a worker thread does not. A cancelled caller waits all the same.
-        Raises `RuntimeError` in a tool of this very stream, which could only wait for itself.
+        Raises `RuntimeError` in a tool of this very stream, which would wait for itself.
         """
         if self._work.would_wait_for(hosted_in.get()):
             raise RuntimeError(

@@ -79,9 +79,9 @@ class HistoryRecord:
         return self._reader.messages()
 
     def start(self) -> None:
-        """Add the user message, after a system prompt if there is none; raise for a bad history.
+        """Add the user message, after a system prompt if there is none.
 
-        Nothing is added then.
+        For a bad history, raise and add nothing.
         """
         for outcome in outcomes_without_a_call(self._reader.messages()):
             _logger.warning(
@@ -131,7 +131,7 @@ class HistoryRecord:
         self._answered = True
 
     def settle(self) -> None:
-        """Leave a history that every provider accepts and that tells what happened."""
+        """Leave a history that every provider accepts and that says what happened."""
         if self.settled:
             return
         self.settled = True

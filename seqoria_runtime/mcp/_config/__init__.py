@@ -1,1 +1,1 @@
-"""What an application says about a server, and what it can ask about it."""
+"""The configuration of servers and logins, and the status of a server. Loads neither the SDK nor anyio."""

@@ -1,6 +1,6 @@
-"""Owns what a server's URL or command line means: the transport, and what it connects to.
+"""Parses a server's URL or command line into a transport and what it connects to.
 
-Pure: knows nothing of connections, and does not look at the network or the disk.
+Pure: does not touch the network or the disk.
 """
 
 import re
@@ -35,14 +35,14 @@ _MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A program to run, which is talked to over its standard input and output."""
+class StdioCommand:
+    """A program to run, and to talk to over its standard input and output."""
 
     argv: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if any("\0" in word for word in self.argv):
-            raise ValueError("a command line may not hold null characters")
+        if any("\0" in argument for argument in self.argv):
+            raise ValueError("a command line may not contain null characters")
 
     @property
     def transport(self) -> Transport:
@@ -54,7 +54,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class HTTPEndpoint:
     """A URL to talk to over HTTP."""
 
     transport: Literal["sse", "http"]
@@ -69,7 +69,7 @@ class Endpoint:
 class InProcess:
     """A server object of the SDK in this process."""
 
-    server: Any
+    server: object
 
     @property
     def transport(self) -> Transport:
@@ -80,13 +80,13 @@ class InProcess:
         return str(getattr(self.server, "name", None) or type(self.server).__name__)
 
 
-Target: TypeAlias = Command | Endpoint | InProcess
+Target: TypeAlias = StdioCommand | HTTPEndpoint | InProcess
 
 
 def detect_transport(url: str) -> Transport:
-    """Tell the transport by a URL's scheme, in whatever case; without a scheme it is HTTP.
+    """Return the transport for a URL's scheme, ignoring case; without a scheme it is HTTP.
 
-    Raises `ValueError` for a scheme that is none of stdio, sse, sses, http and https.
+    Raises `ValueError` for any scheme but stdio, sse, sses, http and https.
     """
     match = _SCHEME.match(url)
     if match is None:
@@ -94,13 +94,13 @@ def detect_transport(url: str) -> Transport:
     transport = _SCHEMES.get(match[1].lower())
     if transport is None:
         raise ValueError(
-            f"'url' must begin with http://, https://, sse://, sses:// or stdio://, not {match[1]}://"
+            f"'url' must start with http://, https://, sse://, sses:// or stdio://, not {match[1]}://"
         )
     return transport
 
 
 def named_transport(transport: Any) -> Transport | None:
-    """The transport of that name, `None` for "auto"; raises `ValueError` for any other."""
+    """Return the transport with this name, `None` for "auto"; raise `ValueError` for any other."""
     if transport == "auto":
         return None
     found = _TRANSPORTS.get(transport) if isinstance(transport, str) else None
@@ -109,39 +109,40 @@ def named_transport(transport: Any) -> Transport | None:
     return found
 
 
-def target_of(url: str, transport: Any = "auto") -> Command | Endpoint:
-    """What a URL stands for.
+def target_of(url: str, transport: Any = "auto") -> StdioCommand | HTTPEndpoint:
+    """Parse a URL.
 
-    Raises `ValueError` for a URL that cannot be used, or that says another transport than `transport`.
+    Raises `ValueError` for a URL that cannot be used, or whose scheme contradicts `transport`.
     """
     if not url.strip():
         raise ValueError("'url' may not be empty")
     wanted = named_transport(transport)
     match = _SCHEME.match(url)
-    told = detect_transport(url) if match is not None else None
-    if wanted is not None and told not in {None, wanted} and not (wanted == "sse" and told == "http"):
-        raise ValueError(f"'transport' is {transport!r}, but the URL begins with {match and match[1]}://")
-    if (wanted or told) == "stdio":
+    detected = detect_transport(url) if match is not None else None
+    # SSE over http:// and https:// is usual, so "sse" does not contradict those schemes.
+    if wanted is not None and detected not in {None, wanted} and (wanted, detected) != ("sse", "http"):
+        raise ValueError(f"'transport' is {transport!r}, but the URL starts with {match and match[1]}://")
+    if (wanted or detected) == "stdio":
         return _command(url[match.end() :] if match is not None else url)
     return _endpoint(
-        url if match is not None else f"http://{url}", "sse" if "sse" in {wanted, told} else "http"
+        url if match is not None else f"http://{url}", "sse" if "sse" in {wanted, detected} else "http"
     )
 
 
-def _command(line: str) -> Command:
+def _command(line: str) -> StdioCommand:
     try:
         argv = tuple(shlex.split(line))
     except ValueError as exc:
         raise ValueError(f"the command line of 'url' cannot be split into words: {exc}") from None
     if not argv:
         raise ValueError("'url' must name a command after stdio://")
-    return Command(argv)
+    return StdioCommand(argv)
 
 
-def _endpoint(url: str, transport: Literal["sse", "http"]) -> Endpoint:
+def _endpoint(url: str, transport: Literal["sse", "http"]) -> HTTPEndpoint:
     if _UNUSABLE.search(url):
         raise ValueError(
-            "'url' must be a URL without spaces; a command line needs stdio:// in front or transport='stdio'"
+            "'url' must be a URL without spaces; a command line needs stdio:// in front, or transport='stdio'"
         )
     try:
         parts = urlsplit(url)
@@ -154,4 +155,4 @@ def _endpoint(url: str, transport: Literal["sse", "http"]) -> Endpoint:
     path = parts.path
     if transport == "http" and path in {"", "/"}:
         path = _DEFAULT_PATH
-    return Endpoint(transport, urlunsplit((scheme, parts.netloc, path, parts.query, "")))
+    return HTTPEndpoint(transport, urlunsplit((scheme, parts.netloc, path, parts.query, "")))

@@ -1,7 +1,4 @@
-"""Owns what an application says about logging in at a server, and where the tokens are kept.
-
-Light: it loads neither the SDK nor anything that does I/O.
-"""
+"""The configuration of a login at a server, and the storage of its tokens. Does not load the SDK."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -18,25 +15,28 @@ DEFAULT_LOGIN_TIMEOUT = 300.0
 
 @runtime_checkable
 class TokenStorage(Protocol):
-    """Where one server's tokens and client registration are kept between runs.
+    """Keeps one server's tokens and client registration between runs.
 
-    The values are pydantic models, `OAuthTokens` and the SDK's `OAuthClientInformationFull`. Store what
-    their `model_dump(mode="json")` gives, and give back that dictionary, or the model.
+    The values are pydantic models, `OAuthTokens` and the SDK's `OAuthClientInformationFull`. Store the result
+    of `model_dump(mode="json")`, and return that dictionary or the model. A method may be cancelled with the
+    call or the attempt to connect that needs it; one that writes must then have written all or nothing.
     """
 
     async def get_tokens(self) -> Any:
-        """The tokens as they were stored, or `None`."""
+        """Return the tokens as they were stored, or `None`."""
 
-    async def set_tokens(self, tokens: Any) -> None: ...
+    async def set_tokens(self, tokens: Any) -> None:
+        """Store the tokens, in the place of earlier ones."""
 
     async def get_client_info(self) -> Any:
-        """The registration as it was stored, or `None`."""
+        """Return the registration as it was stored, or `None`."""
 
-    async def set_client_info(self, client_info: Any) -> None: ...
+    async def set_client_info(self, client_info: Any) -> None:
+        """Store the registration, in the place of an earlier one."""
 
 
 class InMemoryTokenStorage:
-    """Keeps tokens for the life of the process."""
+    """Keeps tokens until the process ends. Its methods never wait, so they are never cancelled halfway."""
 
     def __init__(self) -> None:
         self._tokens: Any = None
@@ -59,12 +59,12 @@ class InMemoryTokenStorage:
 class OAuthConfig:
     """How to log in at a server (authorization code with PKCE, dynamic registration).
 
-    With `redirect_uri="auto"` and no `callback_handler`, a loopback listener on 127.0.0.1 waits for
-    the browser, at most `login_timeout` seconds. `redirect_handler` is given the URL to show to the
-    user (default: the browser is opened); `callback_handler` gives the code and the state that came
-    back (default, with a `redirect_uri` of one's own: the user is asked for the pasted URL). `scopes`
-    is one string with spaces or several. `client_metadata_url` is used as the client's id where the
-    server takes such. Raises `ValueError` or `TypeError` that names the option.
+    With `redirect_uri="auto"` and no `callback_handler`, a loopback listener on 127.0.0.1 waits for the
+    browser, at most `login_timeout` seconds. `redirect_handler` gets the URL to show to the user (default:
+    open the browser). `callback_handler` returns the code and the state that came back (default with any
+    other `redirect_uri`: ask the user to paste the URL). `scopes` is one string with spaces, or several.
+    `client_metadata_url` is the client's id where the server supports that. Raises `ValueError` or
+    `TypeError` that names the option.
     """
 
     client_name: str = DEFAULT_CLIENT_NAME

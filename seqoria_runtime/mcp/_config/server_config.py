@@ -1,7 +1,4 @@
-"""Owns what an application says about a server: `MCPServerConfig`, and the checks that it passes.
-
-Light: it loads neither the SDK nor anything that does I/O.
-"""
+"""The configuration of a server, `MCPServerConfig`, and its checks. Does not load the SDK."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -13,7 +10,7 @@ from typing import Any, TypeAlias
 from seqoria_runtime._base import checks as _checks
 from seqoria_runtime.models.errors import MissingExtraError
 
-from .endpoint import Command, InProcess, Target, named_transport, target_of
+from .endpoint import InProcess, StdioCommand, Target, named_transport, target_of
 from .oauth_config import OAuthConfig
 
 Headers: TypeAlias = Mapping[str, str]
@@ -31,14 +28,14 @@ _CALLBACKS = ("elicitation", "sampling", "roots", "logging")
 
 @dataclass(frozen=True, repr=False)
 class MCPServerConfig:
-    """One server, told by `url`, by `command` and `args`, or by an SDK `server` object in this process.
+    """One server: a `url`, a `command` with `args`, or an SDK `server` object in this process.
 
-    `timeout` bounds connecting, the handshake and the reading of lists, `call_timeout` one tool call
-    (`None` leaves it to the client), in seconds. `max_concurrency` is how many calls of its tools run at
-    once, beside the client's own limit. `headers` go with every HTTP request; a sync or async
-    function gets the trusted context of each call, and an empty one outside of calls. `env` adds to a
-    minimal environment of the process. `required` makes the client's start fail with this server.
-    `elicitation`, `sampling`, `roots` and `logging` are the SDK's callbacks, each off unless given.
+    `timeout` bounds connecting, the handshake and the reading of lists; `call_timeout` bounds one tool call
+    (`None`: the client's `tool_timeout`), in seconds. `max_concurrency` limits how many calls of its tools
+    run at once, in addition to the client's limit. `headers` are sent with every HTTP request; a sync or
+    async function gets the trusted context of each call, and an empty one outside of calls. `env` adds to
+    the minimal environment of the process. `required`: the client's start fails if this server's does.
+    `elicitation`, `sampling`, `roots` and `logging` are the SDK's callbacks, each off by default.
     Compared by value. Raises `ValueError` or `TypeError` that names the option.
     """
 
@@ -76,13 +73,13 @@ class MCPServerConfig:
             "timeout": _checks.positive_seconds("timeout", self.timeout),
             "env": _environment(self.env),
             "oauth": _oauth(self.oauth),
-            "args": _words(self.args),
+            "args": _arguments(self.args),
             "name": self.name or target.name,
             "required": _checks.boolean("required", self.required),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        _check_place(self, target)
+        _check_transport(self, target)
         _check_rest(self)
 
     def __repr__(self) -> str:
@@ -90,10 +87,10 @@ class MCPServerConfig:
 
 
 def configs_of(servers: Any, *, option: str = "mcp_servers") -> tuple[MCPServerConfig, ...]:
-    """The configurations in what an application gave: URLs, configurations, or one of either.
+    """Return the configurations for URLs and configurations, or for one of either.
 
-    Raises `TypeError` or `ValueError` that names the entry by `option` and its place, and
-    `MissingExtraError` where the SDK is not installed.
+    Raises `TypeError` or `ValueError` that names the entry by `option` and its position, and
+    `MissingExtraError` if the SDK is not installed.
     """
     if servers is None:
         return ()
@@ -102,14 +99,14 @@ def configs_of(servers: Any, *, option: str = "mcp_servers") -> tuple[MCPServerC
     elif isinstance(servers, (bytes, Mapping)) or not isinstance(servers, Iterable):
         raise TypeError(f"{option!r} takes URLs and MCPServerConfig objects, not {type(servers).__name__}")
     else:
-        configs = tuple(_config(f"{option}[{place}]", server) for place, server in enumerate(servers))
+        configs = tuple(_config(f"{option}[{position}]", server) for position, server in enumerate(servers))
     if configs:
         require_sdk()
     return configs
 
 
 def header_fault(headers: Mapping[Any, Any]) -> str | None:
-    """What keeps these from being headers of HTTP, said without any value; `None` if nothing does."""
+    """Return why these cannot be HTTP headers, without any value, or `None`."""
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
             return "must hold strings only"
@@ -121,7 +118,7 @@ def header_fault(headers: Mapping[Any, Any]) -> str | None:
 
 
 def require_sdk() -> None:
-    """Raise `MissingExtraError` unless the SDK is installed; does not load it."""
+    """Raise `MissingExtraError` unless the SDK is installed, without loading it."""
     if find_spec("mcp") is None:
         raise MissingExtraError("MCP servers", "mcp")
 
@@ -138,10 +135,10 @@ def _config(option: str, server: Any) -> MCPServerConfig:
 
 
 def _target(config: MCPServerConfig) -> Target:
-    told = [name for name in ("url", "command", "server") if getattr(config, name)]
-    if len(told) != 1:
-        both = " and ".join(repr(name) for name in told) or "nothing"
-        raise ValueError(f"a server is told by one of 'url', 'command' and 'server', not by {both}")
+    given = [name for name in ("url", "command", "server") if getattr(config, name)]
+    if len(given) != 1:
+        found = " and ".join(repr(name) for name in given) or "none"
+        raise ValueError(f"a server needs exactly one of 'url', 'command' and 'server', not {found}")
     if config.server is not None:
         return InProcess(config.server)
     if config.command is None:
@@ -149,19 +146,19 @@ def _target(config: MCPServerConfig) -> Target:
     if not isinstance(config.command, str):
         raise TypeError(f"'command' must be a string, not {type(config.command).__name__}")
     if named_transport(config.transport) not in {None, "stdio"}:
-        raise ValueError(f"'transport' is {config.transport!r}, but a 'command' is talked to over stdio")
-    return Command((config.command, *_words(config.args)))
+        raise ValueError(f"'transport' is {config.transport!r}, but a 'command' uses stdio")
+    return StdioCommand((config.command, *_arguments(config.args)))
 
 
-def _check_place(config: MCPServerConfig, target: Target) -> None:
+def _check_transport(config: MCPServerConfig, target: Target) -> None:
     """Refuse an option that would be ignored on this transport."""
     transport = target.transport
     if config.oauth is not None and transport != "http":
         raise ValueError(f"'oauth' works only for Streamable HTTP, not for {transport}")
     if config.headers is not None and transport not in {"http", "sse"}:
-        raise ValueError(f"'headers' go with HTTP requests, and {transport} has none")
+        raise ValueError(f"'headers' are for HTTP requests, and {transport} has none")
     if transport != "stdio" and (config.env is not None or config.cwd is not None):
-        raise ValueError(f"'env' and 'cwd' are for a server that is started here, not for {transport}")
+        raise ValueError(f"'env' and 'cwd' are for a server that runs as a process, not for {transport}")
     if config.args and config.command is None:
         raise ValueError("'args' need a 'command'; with a URL they are part of the command line")
 
@@ -204,7 +201,7 @@ def _environment(value: Any) -> dict[str, str] | None:
         if not name or "=" in name or "\0" in name:
             raise ValueError(f"'env' must hold names of environment variables, not {name!r}")
         if "\0" in text:
-            raise ValueError(f"'env' may not hold null characters; {name!r} does")
+            raise ValueError(f"'env' may not contain null characters; {name!r} does")
     return env
 
 
@@ -219,21 +216,21 @@ def _strings(name: str, value: Any) -> dict[str, str] | None:
     return dict(value)
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _arguments(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(f"'args' must be a sequence of strings, not {type(value).__name__}")
-    for word in value:
-        if not isinstance(word, str):
-            raise TypeError(f"'args' must hold strings, not {word!r}")
+    for argument in value:
+        if not isinstance(argument, str):
+            raise TypeError(f"'args' must hold strings, not {argument!r}")
     return tuple(value)
 
 
 def _oauth(value: Any) -> Any:
-    """The way to log in: a config, or an `httpx2.Auth` of the application's own."""
+    """Return the configuration of a login, or the application's `httpx2.Auth`."""
     if value is None or value is False:
         return None
     if value is True:
         return OAuthConfig()
     if not isinstance(value, OAuthConfig) and not callable(getattr(value, "async_auth_flow", None)):
-        raise TypeError(f"'oauth' takes True, an OAuthConfig or an httpx2.Auth, not {type(value).__name__}")
+        raise TypeError(f"'oauth' must be True, an OAuthConfig or an httpx2.Auth, not {type(value).__name__}")
     return value

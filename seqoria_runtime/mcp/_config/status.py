@@ -1,4 +1,4 @@
-"""What an application is told of a server's connection."""
+"""The status of a server's connection, as the application reads it."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -11,9 +11,9 @@ BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 class ServerStatus:
     """One server at one moment.
 
-    `since` is when `state` began, in Unix time. `error` tells why it is down, why the attempt before
-    this one failed, or why its list of tools could not be read again. `protocol` is the version that
-    was agreed on, `tools` how many tools of it are known.
+    `since` is when `state` started, in Unix time. `error` is why the server is down, why the previous attempt
+    to connect failed, or why its list of tools could not be read again. `protocol` is the version that was
+    agreed on, `tools` the number of its tools.
     """
 
     name: str

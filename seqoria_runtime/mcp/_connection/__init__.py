@@ -1,1 +1,5 @@
-"""Keeps one server connected: its session, its tool list, its circuit breaker."""
+"""Keeps servers connected and makes requests to them.
+
+A request goes through `retry_and_renewal`, which decides when it is made again and when a session that the
+server forgot is renewed; `server_connection` then opens a new `connection` in its place.
+"""

@@ -1,29 +1,30 @@
-"""Owns the rule of when a server that keeps failing is left alone for a while: a state machine.
+"""The circuit breaker: a state machine that decides when to stop calling a server that keeps failing.
 
-Pure: it is given the time, and knows nothing of servers or of what a failure is.
+Pure: the caller passes the time and says what counts as a failure.
 """
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-State: TypeAlias = Literal["closed", "open", "half_open"]
+from seqoria_runtime.mcp._config.status import BreakerState
+
 Verdict: TypeAlias = Literal["answered", "failed", "abandoned"]
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The leave to make one call; `probe` if the breaker's state hangs on it."""
+    """The permission to make one call; `probe` if its outcome decides the breaker's state."""
 
     probe: bool
     round: int
 
 
 class Breaker:
-    """Opens after `threshold` calls in a row that failed; `reset_after` seconds later one probe decides.
+    """Opens after `threshold` failed calls in a row; `reset_after` seconds later one probe decides.
 
-    Every admitted call is settled once. The cool-down counts from the failure that opened the
-    breaker. An answer to any call, also to one that was made before it opened, closes it; a failure
-    of such an older call changes nothing. A probe that is abandoned leaves its place to the next call.
+    Settle every admitted call once. The cool-down starts at the failure that opened the breaker. An answer
+    to any call closes it, even to a call made before it opened; a failure of such an older call changes
+    nothing. After an abandoned probe the next call becomes the probe.
     """
 
     def __init__(self, threshold: int, reset_after: float) -> None:
@@ -32,16 +33,18 @@ class Breaker:
         self._failures = 0
         self._opened_at: float | None = None
         self._probing = False
+        # Counts openings and closings, so that a call that was admitted before one of them, and fails after
+        # it, cannot open the breaker again or restart its cool-down.
         self._round = 0
 
-    def state(self, now: float) -> State:
-        """What a call at this moment would find; "half_open" also while the probe is on its way."""
+    def state(self, now: float) -> BreakerState:
+        """Return what a call would find now; "half_open" also while the probe is running."""
         if self._opened_at is None:
             return "closed"
         return "half_open" if now >= self._opened_at + self._reset_after else "open"
 
     def admit(self, now: float) -> Admission | None:
-        """Give a call leave, or `None` where it may not be made now."""
+        """Admit a call; return `None` if it may not be made now."""
         state = self.state(now)
         if state == "closed":
             return Admission(probe=False, round=self._round)
@@ -51,8 +54,9 @@ class Breaker:
         return Admission(probe=True, round=self._round)
 
     def settle(self, admission: Admission, verdict: Verdict, now: float) -> None:
-        """Tell how an admitted call ended, at the moment when it did."""
+        """Record how an admitted call ended, at the moment when it did."""
         if verdict == "answered":
+            # Whenever the call was made: the server answers now.
             self._close()
         elif admission.round == self._round:
             self._settle_unanswered(admission, verdict, now)
@@ -60,6 +64,8 @@ class Breaker:
     def _settle_unanswered(self, admission: Admission, verdict: Verdict, now: float) -> None:
         if admission.probe:
             self._probing = False
+        # Calls that ran at the same time as the one that opened the breaker fail after it. Counting them
+        # would move `_opened_at`, and the cool-down would never end under load.
         if verdict != "failed" or (self._opened_at is not None and not admission.probe):
             return
         self._failures += 1

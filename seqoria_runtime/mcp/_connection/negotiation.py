@@ -1,7 +1,7 @@
-"""Owns the first words with a server: which of the protocol's two eras both sides speak.
+"""Agrees with a server on a protocol version, of either era of the protocol.
 
-Up to 2025-11-25 a connection begins with `initialize`; from 2026-07-28 on there is no handshake,
-and `server/discover` tells what the server is. Knows nothing of transports.
+Up to 2025-11-25 a connection starts with `initialize`. From 2026-07-28 on there is no handshake;
+`server/discover` describes the server.
 """
 
 import anyio
@@ -14,13 +14,13 @@ from seqoria_runtime.mcp._login.paused_deadlines import timed
 from seqoria_runtime.mcp._transport.failures import RequestFailed
 
 PROBE_SECONDS = 2.0
-"""How long a server may be silent to the probe before it is taken for one of the older era."""
+"""How long to wait for the answer to the probe before a server counts as one of the older era."""
 
 
 async def negotiate(session: ClientSession, protocol: str, timeout: float) -> None:
-    """Agree on a version; `timeout` is what the whole handshake may take, in seconds.
+    """Agree on a version; `timeout` bounds the whole handshake, in seconds.
 
-    Raises `MCPError` for a server that refuses, and `RequestFailed` where it cannot be asked.
+    Raises `MCPError` for a server that refuses, and `RequestFailed` if it cannot be asked.
     """
     if protocol == "legacy":
         await session.initialize()
@@ -30,10 +30,10 @@ async def negotiate(session: ClientSession, protocol: str, timeout: float) -> No
         await session.discover()
 
 
-async def _negotiate_either(session: ClientSession, patience: float) -> None:
-    found = await _probe(session, LATEST_MODERN_VERSION, patience)
+async def _negotiate_either(session: ClientSession, seconds: float) -> None:
+    found = await _probe(session, LATEST_MODERN_VERSION, seconds)
     if isinstance(found, MCPError) and (version := _mutual(found)) is not None:
-        found = await _probe(session, version, patience)
+        found = await _probe(session, version, seconds)
     if isinstance(found, MCPError) and _is_modern_only(found):
         raise found
     if isinstance(found, DiscoverResult):
@@ -42,22 +42,25 @@ async def _negotiate_either(session: ClientSession, patience: float) -> None:
     try:
         await session.initialize()
     except MCPError as refusal:
-        # A server that was slow to start took the probe for the first word after all, and is modern.
+        # A modern server that starts slowly misses the probe's time limit and refuses `initialize`. Its
+        # refusal names its versions, so it still gets connected.
         version = _mutual(refusal)
         if version is None:
             raise
         session.adopt(DiscoverResult.model_validate(await session.send_discover(version)))
 
 
-async def _probe(session: ClientSession, version: str, patience: float) -> DiscoverResult | MCPError | None:
-    """What the server says to the modern era's first word; `None` if nothing that can be understood.
+async def _probe(session: ClientSession, version: str, seconds: float) -> DiscoverResult | MCPError | None:
+    """Return the answer to `server/discover`; `None` for silence or an answer that is not understood.
 
-    An HTTP status is no more than a refusal here; a broken connection is raised.
+    Raises `RequestFailed` for a broken connection.
     """
-    with anyio.move_on_after(patience) as scope, timed(scope):
+    with anyio.move_on_after(seconds) as scope, timed(scope):
         try:
             found = DiscoverResult.model_validate(await session.send_discover(version))
         except RequestFailed as failure:
+            # Servers of the older era answer 400 or 404 to a first request that is not `initialize`: an HTTP
+            # status is a refusal here, and must not end the attempt to connect.
             if failure.status is None:
                 raise
             return failure
@@ -80,7 +83,7 @@ def _supported(refusal: MCPError) -> list[str]:
 
 
 def _mutual(refusal: MCPError) -> str | None:
-    """The newest modern version that both sides speak, by a refusal that names those of the server."""
+    """Return the newest modern version that both sides speak, from a refusal that lists the server's."""
     supported = _supported(refusal)
     return next((known for known in reversed(MODERN_PROTOCOL_VERSIONS) if known in supported), None)
 

@@ -1,6 +1,6 @@
-"""Owns how a remote tool's result becomes text for a model, and how a page of tools is read.
+"""Turns a remote tool's result into text for a model, and makes results acceptable to the SDK's models.
 
-Pure: works on the protocol's JSON as it came, so that what the SDK's models do not know is not lost.
+Pure: works on the JSON that the server sent, so that nothing is lost that the SDK's models do not know.
 """
 
 import json
@@ -18,33 +18,31 @@ _BASE64_CHARS_PER_BYTE = 4 / 3
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """The text of a result that is no error: its content in order, or its structured content as JSON."""
-    texts = content_texts(result)
+    """Return the text of a successful result: its content in order, or its structured content as JSON."""
+    texts = _texts(result)
     if texts:
         return "\n".join(texts)
-    structured = structured_text(result)
+    structured = _structured_text(result)
     return structured if structured is not None else NOTHING
 
 
 def error_text(result: Mapping[str, Any]) -> str:
-    """The text of a result that is an error: all that there is, each thing once."""
-    texts = [text for text in content_texts(result) if text.strip()]
-    structured = structured_text(result)
+    """Return the text of an error result: its content and its structured content, without repetition."""
+    texts = [text for text in _texts(result) if text.strip()]
+    structured = _structured_text(result)
     if structured is not None and not any(_is_json_of(text, result["structuredContent"]) for text in texts):
         texts.append(structured)
     return "\n".join(texts) or NO_MESSAGE
 
 
-def structured_text(result: Mapping[str, Any]) -> str | None:
-    """A result's structured content as JSON, `None` where it has none."""
+def _texts(result: Mapping[str, Any]) -> list[str]:
+    # `readable` has made each block a text.
+    return [block["text"] for block in result["content"]]
+
+
+def _structured_text(result: Mapping[str, Any]) -> str | None:
     structured = result.get("structuredContent")
     return None if structured is None else json.dumps(structured, ensure_ascii=False)
-
-
-def content_texts(result: Mapping[str, Any]) -> list[str]:
-    """Each content block as text; what is no text is described."""
-    content = result.get("content")
-    return [_block_text(block) for block in content] if isinstance(content, list) else []
 
 
 def _is_json_of(text: str, value: Any) -> bool:
@@ -91,23 +89,26 @@ def _values(block: Mapping[str, Any], *names: str) -> list[str]:
     return [block[name] for name in names if isinstance(block.get(name), str) and block[name]]
 
 
-def _note(*parts: str) -> str:
-    return f"[{bounded(parts[0], _MAX_LABEL)}{_rest(parts[1:])}]"
+def _note(*pieces: str) -> str:
+    return f"[{bounded(pieces[0], _MAX_LABEL)}{_rest(pieces[1:])}]"
 
 
-def _rest(parts: Iterable[str]) -> str:
-    text = ", ".join(bounded(part, _MAX_LABEL) for part in parts)
+def _rest(pieces: Iterable[str]) -> str:
+    text = ", ".join(bounded(part, _MAX_LABEL) for part in pieces)
     return f": {text}" if text else ""
 
 
 def readable(method: str, result: dict[str, Any]) -> dict[str, Any]:
-    """A result in a form that strict models of the protocol take, with nothing lost that is of use.
+    """Return a result in a form that the SDK's strict models accept, without losing anything useful.
 
-    A call's content becomes text blocks. Tools without a name or a schema of an object are left out;
-    annotations are kept whole under `ANNOTATIONS_KEY` in `_meta`, since the models drop unknown ones.
+    Each content block of a call becomes a text; blocks of other kinds are described. Tools without a name
+    or an object schema are left out. Annotations are kept whole under `ANNOTATIONS_KEY` in `_meta`, because
+    the models drop the ones that they do not know.
     """
     if method not in {"tools/call", "tools/list"}:
         return result
+    # One odd part (a new kind of content, a `_meta` that is a list) would make the SDK reject all of the
+    # result, or the whole list of tools.
     result = {"resultType": "complete", **result}
     if not isinstance(result.get("_meta", {}), dict):
         del result["_meta"]
@@ -115,19 +116,16 @@ def readable(method: str, result: dict[str, Any]) -> dict[str, Any]:
         tools = result.get("tools")
         listed = tools if isinstance(tools, list) else []
         result["tools"] = [_strict(tool) for tool in listed if _usable(tool)]
-    elif result["resultType"] == "complete":
-        result["content"] = [{"type": "text", "text": text} for text in content_texts(result)]
+    elif "content" in result or result["resultType"] == "complete":
+        content = result.get("content")
+        texts = [_block_text(block) for block in content] if isinstance(content, list) else []
         if not isinstance(result.get("structuredContent", {}), dict):
-            _make_text_of_structured(result)
+            # Revisions up to 2025-11-25 allow objects only: keep anything else as text.
+            structured = _structured_text(result)
+            del result["structuredContent"]
+            texts = texts or ([] if structured is None else [structured])
+        result["content"] = [{"type": "text", "text": text} for text in texts]
     return result
-
-
-def _make_text_of_structured(result: dict[str, Any]) -> None:
-    """Put structured content that is no object, which older revisions do not know, into the text."""
-    text = structured_text(result)
-    del result["structuredContent"]
-    if text is not None and not result["content"]:
-        result["content"] = [{"type": "text", "text": text}]
 
 
 def _usable(tool: Any) -> bool:

@@ -1,6 +1,6 @@
-"""Owns the tools that one server offers: the reading of its whole list, and when it is read again.
+"""The tools that one server offers: reads the whole list, and reads it again when it has changed.
 
-The snapshot is replaced whole, or not at all. Knows nothing of calls.
+The snapshot is replaced as a whole or not at all.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -10,27 +10,28 @@ from typing import Any, TypeVar
 import anyio
 from anyio import Event, Lock
 from mcp import ClientSession, MCPError
-from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, Tool
+from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams, PaginatedResult, Tool
 from pydantic import ValidationError
 
+from seqoria_runtime.mcp._transport.connection_end import Log
 from seqoria_runtime.mcp._transport.failures import RequestFailed, describe
-from seqoria_runtime.mcp._transport.transports import Log
 
-from .connection import Connection
+from .connection import SingleConnection
 from .results import ANNOTATIONS_KEY
 
 T = TypeVar("T")
+R = TypeVar("R", bound=PaginatedResult)
 
 DEPENDS_ON_META_KEY = "seqoria-runtime/depends_on"
-"""Where a server's tool names, in its `_meta`, the tools whose calls go before its own."""
+"""The key in a remote tool's `_meta` that lists the tools whose calls must settle first."""
 
 MAX_PAGES = 1_000
 DEBOUNCE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class ToolDefinition:
-    """A tool as its server describes it. `repeatable`: the server says that a repeated call does no harm."""
+class RemoteToolDefinition:
+    """A tool as its server describes it; `repeatable` if the server says that a repeated call is harmless."""
 
     name: str
     description: str
@@ -40,7 +41,10 @@ class ToolDefinition:
 
 
 class ToolList:
-    """`tools` is the last whole list; `error` tells why the last reading failed, if it did."""
+    """The tool list of one server.
+
+    `tools` is the last complete list; `error` is why the last reading failed, if it did.
+    """
 
     def __init__(self, timeout: float, on_change: Callable[[], None], log: Log) -> None:
         self._timeout = timeout
@@ -48,33 +52,38 @@ class ToolList:
         self._log = log
         self._stale = Event()
         self._reading = Lock()
-        self.tools: tuple[ToolDefinition, ...] = ()
+        self.tools: tuple[RemoteToolDefinition, ...] = ()
         self.error: str | None = None
 
     def changed(self) -> None:
-        """Take note that the server's list has changed."""
+        """Mark the list as out of date."""
         self._stale.set()
 
     async def read(self, session: ClientSession) -> None:
         """Read the list and replace the snapshot.
 
-        Raises `RequestFailed` if it cannot be read to its end; the snapshot then stays.
+        Raises `RequestFailed` if it cannot be read to its end. The snapshot then stays, as it does for a
+        cancelled caller.
         """
+        # Without the lock, a slow reading that started before a change could end after the reading that saw
+        # it, and put the old list back.
         async with self._reading:
+            # Before the reading, not after: a change while pages are read has to cause another reading.
             self._stale = Event()
             try:
-                tools = await read_tools(session, self._log)
+                tools = await _read_tools(session, self._log)
             except (MCPError, ValidationError, RuntimeError) as exc:
                 failure = _listing_failure(exc)
                 self.error = failure.cause
                 raise failure from exc
         self.error = None
         if tools != self.tools:
+            # An equal list keeps its identity: the catalogue and compiled schemas stay as they are.
             self.tools = tools
             self._on_change()
 
-    async def refresh(self, connection: Connection) -> None:
-        """Read the list over an open connection; a failure is kept in `error`, and told to the log."""
+    async def refresh(self, connection: SingleConnection) -> None:
+        """Read the list over an open connection; a failure is kept in `error`, and logged."""
         try:
             with anyio.fail_after(self._timeout):
                 await connection.request(self.read)
@@ -85,25 +94,21 @@ class ToolList:
             self.error = failure.cause
         self._log.warning("kept the old list of tools: %s", self.error)
 
-    async def follow(self, connection: Connection) -> None:
-        """Read the list again after each notice of a change, once for a burst; runs until cancelled."""
+    async def follow(self, connection: SingleConnection) -> None:
+        """Read the list again after each change, once for a burst; run until cancelled."""
         while True:
             await self._stale.wait()
+            # A server that registers 100 tools sends 100 notices.
             await anyio.sleep(DEBOUNCE_SECONDS)
+            # `refresh_tools` may have read the list during the pause.
             if self._stale.is_set():
                 await self.refresh(connection)
 
 
-async def read_tools(session: ClientSession, log: Log) -> tuple[ToolDefinition, ...]:
-    """All tools of a server, in its order; none where it knows no tools."""
-
-    async def page(cursor: str | None) -> tuple[Iterable[Tool], str | None]:
-        params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
-        result = await session.list_tools(params=params)
-        return result.tools, result.next_cursor
-
+async def _read_tools(session: ClientSession, log: Log) -> tuple[RemoteToolDefinition, ...]:
+    """Return all tools of a server, in its order; none if it does not offer tools."""
     try:
-        tools = await all_pages(page)
+        tools = await all_pages(lambda page: session.list_tools(params=page), lambda found: found.tools)
     except MCPError as refusal:
         if (
             refusal.code == METHOD_NOT_FOUND
@@ -112,17 +117,21 @@ async def read_tools(session: ClientSession, log: Log) -> tuple[ToolDefinition, 
         ):
             return ()
         raise
-    definitions: dict[str, ToolDefinition] = {}
+    definitions: dict[str, RemoteToolDefinition] = {}
     for tool in tools:
         if tool.execution is not None and tool.execution.task_support == "required":
-            log.debug("left out the tool %r, which works as a task only", tool.name)
-        elif definitions.setdefault(tool.name, definition := definition_of(tool)) is not definition:
+            log.debug("left out the tool %r, which works only as a task", tool.name)
+        elif tool.name in definitions:
             log.warning("lists the tool %r twice; the first one counts", tool.name)
+        else:
+            definitions[tool.name] = _definition(tool)
     return tuple(definitions.values())
 
 
-async def all_pages(page: Callable[[str | None], Awaitable[tuple[Iterable[T], str | None]]]) -> list[T]:
-    """The items of all pages, in order. `page(cursor)` gives one page's, and the cursor of the next.
+async def all_pages(
+    ask: Callable[[PaginatedRequestParams | None], Awaitable[R]], items_of: Callable[[R], Iterable[T]]
+) -> list[T]:
+    """Return the items of all pages, in order; `ask` requests one page.
 
     Raises `RequestFailed` for a list without an end.
     """
@@ -130,8 +139,9 @@ async def all_pages(page: Callable[[str | None], Awaitable[tuple[Iterable[T], st
     seen: set[str] = set()
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        found, cursor = await page(cursor)
-        items.extend(found)
+        page = await ask(None if cursor is None else PaginatedRequestParams(cursor=cursor))
+        items.extend(items_of(page))
+        cursor = page.next_cursor
         if not cursor:
             return items
         if cursor in seen:
@@ -140,12 +150,12 @@ async def all_pages(page: Callable[[str | None], Awaitable[tuple[Iterable[T], st
     raise RequestFailed(f"lists its tools on more than {MAX_PAGES} pages", ran=False)
 
 
-def definition_of(tool: Tool) -> ToolDefinition:
+def _definition(tool: Tool) -> RemoteToolDefinition:
     meta = tool.meta or {}
     annotations = meta.get(ANNOTATIONS_KEY)
     if not isinstance(annotations, Mapping):
         annotations = {}
-    return ToolDefinition(
+    return RemoteToolDefinition(
         name=tool.name,
         description=tool.description or "",
         parameters=tool.input_schema,
@@ -155,7 +165,7 @@ def definition_of(tool: Tool) -> ToolDefinition:
 
 
 def _names(value: object) -> frozenset[str]:
-    """The names in what a server sent, which may be anything."""
+    """Return the names in what a server sent, which may be anything."""
     listed = value if isinstance(value, list) else [value]
     return frozenset(name for name in listed if isinstance(name, str) and name)
 

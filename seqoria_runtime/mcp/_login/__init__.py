@@ -1,1 +1,1 @@
-"""Logs in at servers that want it, and keeps their tokens."""
+"""Logs in at servers that require it, keeps their tokens, and pauses deadlines while a user does."""

@@ -1,6 +1,6 @@
-"""Owns a server's login: what signs its HTTP requests, and what is done when one is refused for it.
+"""Signs the HTTP requests to a server, and logs in when one is refused.
 
-The protocol of the login is the SDK's. Here it is kept from holding up other requests, from asking
+The SDK implements the login itself. This module keeps it from blocking other requests, from asking the user
 for what can be renewed, and from asking twice.
 """
 
@@ -10,7 +10,7 @@ from http import HTTPStatus
 import httpx2
 from mcp.client.auth import OAuthClientProvider
 
-from seqoria_runtime.mcp._config.endpoint import Endpoint
+from seqoria_runtime.mcp._config.endpoint import HTTPEndpoint
 from seqoria_runtime.mcp._config.oauth_config import OAuthConfig, TokenStorage
 from seqoria_runtime.mcp._config.server_config import MCPServerConfig
 
@@ -20,9 +20,9 @@ _REFUSALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def auth_for(config: MCPServerConfig, storage: TokenStorage) -> httpx2.Auth | None:
-    """What signs the requests to a server, if anything; `storage` is used where it names no other."""
+    """Return what signs the requests to a server, if anything; `storage` is the default storage."""
     wanted = config.oauth
-    if isinstance(wanted, OAuthConfig) and isinstance(config.target, Endpoint):
+    if isinstance(wanted, OAuthConfig) and isinstance(config.target, HTTPEndpoint):
         return Login(BrowserProvider(config.target.url, wanted, wanted.storage or storage))
     if isinstance(wanted, OAuthClientProvider):
         return Login(wanted)
@@ -30,10 +30,10 @@ def auth_for(config: MCPServerConfig, storage: TokenStorage) -> httpx2.Auth | No
 
 
 class Login(httpx2.Auth):
-    """Signs requests through one of the SDK's OAuth providers.
+    """Signs requests with one of the SDK's OAuth providers.
 
-    The SDK's own flow lets no other request through until the answer to this one has begun; here the
-    others wait only while tokens are fetched. A request causes one login at most.
+    In the SDK's own flow every other request waits until the answer to this one starts. Here the others wait
+    only while tokens are fetched. A request causes at most one login.
     """
 
     def __init__(self, provider: OAuthClientProvider) -> None:
@@ -42,13 +42,16 @@ class Login(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request signed; renew the tokens or log in where that is needed, and send it again."""
+        """Sign a request and send it; if that is refused, renew the tokens or log in, and send it again."""
         refusal = _Refusal(self._provider)
         while not refusal.spent:
             await refusal.look_again()
             flow = self._provider.async_auth_flow(request)
             try:
                 outgoing = await _next(flow)
+                # The flow yields its own requests (discovery, tokens) and `request` itself. `request` is not
+                # sent in here, where the flow holds its lock for as long as the answer takes; if it would
+                # be refused again, the flow gets the known refusal as its answer, and so logs in.
                 while outgoing is not None and (outgoing is not request or refusal.meets(request)):
                     answer = await refusal.spend() if outgoing is request else (yield outgoing)
                     outgoing = await _next(flow, answer)
@@ -64,7 +67,7 @@ class Login(httpx2.Auth):
 
 
 class _Refusal:
-    """The refusal that a request has met, which the provider may be told once."""
+    """The refusal of a request, which the provider gets as an answer at most once."""
 
     def __init__(self, provider: OAuthClientProvider) -> None:
         self._browser = provider if isinstance(provider, BrowserProvider) else None
@@ -76,22 +79,22 @@ class _Refusal:
         self._response, self._token = response, request.headers.get("authorization")
 
     async def look_again(self) -> None:
-        """See whether another client has renewed the tokens, where these do not seem to be good."""
+        """If the tokens do not seem valid, read those that another client may have renewed."""
         browser = self._browser
         if browser is not None and (self._response is not None or not browser.context.is_token_valid()):
             await browser.look_again()
 
     def meets(self, request: httpx2.Request) -> bool:
-        """Whether the request would only be refused again; new tokens may have come meanwhile."""
+        """Return whether the request would only be refused again: it still has the refused token."""
         known = self._response is not None and not self.spent
         return known and request.headers.get("authorization") == self._token
 
     async def spend(self) -> httpx2.Response:
-        """Begin the login that the refusal asks for."""
+        """Start the login that the refusal asks for."""
         assert self._response is not None
         self.spent = True
         if self._browser is not None:
-            await self._browser.begin_login()
+            await self._browser.start_login()
         return self._response
 
     async def end_login(self) -> None:
@@ -102,7 +105,7 @@ class _Refusal:
 async def _next(
     flow: AsyncGenerator[httpx2.Request, httpx2.Response], answer: httpx2.Response | None = None
 ) -> httpx2.Request | None:
-    """What the provider wants to be sent next; `None` if it is through."""
+    """Return the next request that the provider wants to send, or `None`."""
     try:
         return await (anext(flow) if answer is None else flow.asend(answer))
     except StopAsyncIteration:

@@ -1,6 +1,6 @@
-"""Owns one login through a browser: the listener on 127.0.0.1 that it comes back to, and what it brings.
+"""One login through a browser, which returns to a listener on 127.0.0.1.
 
-Each login has a listener of its own and takes only the answer with its own state, so that two never mix.
+Each login opens a new listener and accepts only the answer with its state, so that two never mix.
 """
 
 import webbrowser
@@ -29,11 +29,11 @@ _PAGE = (
 
 
 class LoginRefusedError(Exception):
-    """The user, or the authorization server, refused the login, or nobody logged in in time."""
+    """The user or the authorization server refused the login, or nobody logged in in time."""
 
 
 class LoopbackLogin:
-    """One login. `redirect_uri` is where the browser has to come back to."""
+    """One login. `redirect_uri` is where the browser has to return."""
 
     def __init__(
         self, listener: Listener[SocketStream], redirect_handler: RedirectHandler | None, seconds: float
@@ -51,7 +51,7 @@ class LoopbackLogin:
     async def open(
         cls, redirect_handler: RedirectHandler | None, *, seconds: float, port: int = 0
     ) -> "LoopbackLogin":
-        """Listen on this port, or on any if it is taken."""
+        """Listen on this port, or on any other if it is in use."""
         try:
             listener = await anyio.create_tcp_listener(local_host=HOST, local_port=port)
         except OSError:
@@ -59,12 +59,13 @@ class LoopbackLogin:
         return cls(listener, redirect_handler, seconds)
 
     async def aclose(self) -> None:
+        """Close the listener."""
         await self._listener.aclose()
 
     async def run(self, url: str) -> AuthorizationCodeResult:
-        """Send the user to the authorization server and wait for the browser to come back.
+        """Send the user to the authorization server and wait until the browser returns.
 
-        Raises `LoginRefusedError`, at once where the login was refused.
+        Raises `LoginRefusedError`, at once if the login was refused.
         """
         self._state = parse_qs(urlsplit(url).query).get("state", [None])[0]
         with anyio.move_on_after(self._seconds):
@@ -72,7 +73,7 @@ class LoopbackLogin:
                 group.start_soon(self._listener.serve, self._receive)
                 await self._show(url)
                 await self._answered.wait()
-                group.cancel_scope.cancel("the browser has come back")
+                group.cancel_scope.cancel("the browser has returned")
         answer = self._answer
         if not answer:
             raise LoginRefusedError(f"nobody logged in within {self._seconds:g} s")
@@ -99,10 +100,11 @@ class LoopbackLogin:
             self._answered.set()
 
     def _take(self, target: str) -> str:
-        """Take the answer in a request, if it is one to this login; give the page to show."""
-        parts = urlsplit(target)
-        answer = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        mine = parts.path == PATH and answer.get("state") == self._state
+        """Keep the answer in a request, if it belongs to this login; return the page to show."""
+        address = urlsplit(target)
+        answer = {name: values[0] for name, values in parse_qs(address.query).items()}
+        # Any page in the browser can send requests to 127.0.0.1; only the server knows the state.
+        mine = address.path == PATH and answer.get("state") == self._state
         if not mine or not {"code", "error"} & answer.keys():
             return _PAGE.format(status="404 Not Found", title="Nobody is logging in here.")
         self._answer = self._answer or answer
@@ -112,7 +114,7 @@ class LoopbackLogin:
 
 
 async def _request_target(stream: SocketStream) -> str:
-    """The path and query of an HTTP request; raises `ValueError` if it is none."""
+    """Return the path and query of an HTTP request; raise `ValueError` if it is not one."""
     head = b""
     while b"\r\n\r\n" not in head:
         head += await stream.receive()

@@ -1,7 +1,4 @@
-"""Owns the clocks that stand still while a person is waited for, as somebody who logs in is.
-
-Knows nothing of what is timed, or of what the person does.
-"""
+"""Pauses deadlines while a user logs in."""
 
 import math
 from collections.abc import Generator
@@ -16,7 +13,7 @@ _timed: ContextVar[tuple[CancelScope, ...]] = ContextVar("timed", default=())
 
 @contextmanager
 def timed(scope: CancelScope) -> Generator[None]:
-    """While open, the scope's deadline moves with every wait for a person that begins in this context."""
+    """Move the scope's deadline by every wait for a user that starts in this context."""
     token = _timed.set((*_timed.get(), scope))
     try:
         yield
@@ -25,8 +22,8 @@ def timed(scope: CancelScope) -> Generator[None]:
 
 
 @contextmanager
-def waiting_for_a_person() -> Generator[None]:
-    """While open, no deadline of this context's timed scopes comes nearer."""
+def waiting_for_user() -> Generator[None]:
+    """Pause the deadlines of this context's timed scopes."""
     scopes = _timed.get()
     left = [scope.deadline - anyio.current_time() for scope in scopes]
     for scope in scopes:

@@ -1,4 +1,4 @@
-"""Owns what is kept of a login: the tokens, with all that is needed to use and renew them after a restart."""
+"""Stores the tokens of a login, with everything that is needed to renew them after a restart."""
 
 import time
 from collections.abc import Mapping
@@ -14,19 +14,19 @@ from mcp.shared.auth import (
 
 from seqoria_runtime.mcp._config.oauth_config import TokenStorage
 
-# Expired, whatever the clock says: a token of unknown age is renewed before it is tried.
+# Expired by any clock: a token of unknown age is renewed before it is tried.
 _LONG_AGO = 1.0
 
 
 class OAuthTokens(OAuthToken):
-    """The SDK's `OAuthToken`, and when it expires (Unix time), and where it is renewed."""
+    """The SDK's `OAuthToken`, with when it expires (Unix time) and where it can be renewed."""
 
     expires_at: float | None = None
     discovered: dict[str, Any] | None = None
 
 
 class KeptTokens:
-    """An application's storage as the SDK sees it. `context` is told what was kept beside the tokens."""
+    """An application's storage, as the SDK sees it. `context` is the SDK's state of the login."""
 
     def __init__(self, storage: TokenStorage) -> None:
         self._storage = storage
@@ -34,7 +34,7 @@ class KeptTokens:
         self.context: OAuthContext | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens as they were kept; models and dictionaries are both understood."""
+        """Return the stored tokens; the storage may return a model or a dictionary."""
         kept = await self._storage.get_tokens()
         if kept is None:
             return None
@@ -42,8 +42,8 @@ class KeptTokens:
         self._seen = tokens.access_token
         return tokens
 
-    async def news(self) -> OAuthToken | None:
-        """The tokens, if they are others than those that were last read or kept here."""
+    async def changed_tokens(self) -> OAuthToken | None:
+        """Return the stored tokens if they are not those that were last read or stored here."""
         seen = self._seen
         tokens = await self.get_tokens()
         return None if tokens is None or tokens.access_token == seen else tokens
@@ -71,7 +71,7 @@ class KeptTokens:
 
 
 def restore(context: OAuthContext) -> None:
-    """Put what was kept beside the tokens back to where the SDK looks for it."""
+    """Put what was stored with the tokens back to where the SDK looks for it."""
     tokens = context.current_tokens
     if not isinstance(tokens, OAuthTokens):
         return

@@ -1,1 +1,1 @@
-"""Runs the tools of servers as the tools of a client."""
+"""Calls servers: their tools as the tools of a client, their resources and prompts for the application."""

@@ -1,6 +1,6 @@
-"""Owns the requests whose answer may first be a question: the server asks for input, and is asked again.
+"""Makes requests that a server may answer by asking for input: answers it, and makes the request again.
 
-Knows nothing of connections; the questions go to the callbacks that the session was given.
+The session's callbacks answer the questions.
 """
 
 from collections.abc import Awaitable, Callable
@@ -36,7 +36,7 @@ _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 async def call_tool(
     session: ClientSession, name: str, arguments: dict[str, Any], *, progress: ProgressFnT | None = None
 ) -> dict[str, Any]:
-    """Call a tool and give its result as JSON; an output schema is not enforced.
+    """Call a tool and return its result as JSON; an output schema is not enforced.
 
     Raises `MCPError` for an error answer, and `ValidationError` for one that breaks the protocol.
     """
@@ -71,7 +71,7 @@ async def read_resource(session: ClientSession, uri: str) -> ReadResourceResult:
 
 
 async def get_prompt(session: ClientSession, name: str, arguments: dict[str, str] | None) -> GetPromptResult:
-    """Get a prompt, filled in with these arguments."""
+    """Return a prompt with these arguments."""
 
     async def ask(
         responses: InputResponses | None, state: str | None
@@ -92,6 +92,7 @@ async def _until_answered(session: ClientSession, ask: Ask[T]) -> T:
         if answer.input_requests:
             responses = await _responses(session, answer.input_requests)
         else:
+            # The server wants to be asked again, without a question: do not ask in a busy loop.
             await anyio.sleep(_PAUSE_SECONDS)
         answer = await ask(responses, answer.request_state)
     if isinstance(answer, InputRequiredResult):
@@ -100,7 +101,7 @@ async def _until_answered(session: ClientSession, ask: Ask[T]) -> T:
 
 
 async def _responses(session: ClientSession, requests: dict[str, InputRequest]) -> InputResponses:
-    """The callbacks' answers; raises `MCPError` with the first refusal."""
+    """Return the callbacks' answers; raise `MCPError` for the first refusal."""
     responses: InputResponses = {}
     for key, request in requests.items():
         meta = request.params.meta if request.params is not None else None

@@ -1,7 +1,4 @@
-"""Owns what the room knows of a request that got no usable answer, and how that is said.
-
-Knows no transport: each transport says by a `RequestFailed` what happened to it.
-"""
+"""Describes requests that got no usable answer, in data and in words."""
 
 from http import HTTPStatus
 from typing import Literal, TypeAlias
@@ -16,19 +13,18 @@ _MAX_BODY_CHARS = 300
 _MAY_HAVE_RUN = "it may have taken effect"
 
 
-FailureOf: TypeAlias = Literal["transport", "refusal", "session", "login", "caller"]
-"""Whose a failure is: the way to the server, which speaks against its health; the server's, which refused;
-the session's, which the server knows no longer; the login's, for which a person may be asked again; or
-this side's, which did not ask.
+FailureSubject: TypeAlias = Literal["transport", "refusal", "session", "login", "caller"]
+"""What failed: the path to the server (counts against its health), the server by refusing, the session,
+which the server no longer knows, the login (a user may have to log in again), or this side, before asking.
 """
 
 
 class RequestFailed(MCPError):
-    """A request that was not answered by the server's own protocol.
+    """A request without an answer of the protocol.
 
-    An `MCPError`, since the SDK's tasks take nothing else. `cause` goes on the sentence that begins
-    with the server's name. `ran` tells whether the server may have acted on the request. `status` is
-    that of HTTP, `retry_after` the wait asked for, in seconds.
+    An `MCPError`, because the SDK's tasks handle nothing else. `cause` is a predicate: it is appended to
+    `server 'x' `. `ran` is whether the server may have acted on the request. `status` is the HTTP status,
+    `retry_after` the wait that the server asked for, in seconds.
     """
 
     def __init__(
@@ -36,7 +32,7 @@ class RequestFailed(MCPError):
         cause: str,
         *,
         ran: bool,
-        about: FailureOf = "transport",
+        about: FailureSubject = "transport",
         status: int | None = None,
         retry_after: float | None = None,
     ) -> None:
@@ -48,14 +44,14 @@ class RequestFailed(MCPError):
         self.status = status
         self.retry_after = retry_after
 
-    def before_it_was_sent(self) -> "RequestFailed":
-        """The same failure for a request that was never sent because of it."""
+    def unsent(self) -> "RequestFailed":
+        """Return this failure for a request that was never sent because of it."""
         return RequestFailed(
             self.cause, ran=False, about=self.about, status=self.status, retry_after=self.retry_after
         )
 
-    def said_of(self, server: str) -> str:
-        """The failure as a sentence about the server of this name."""
+    def sentence(self, server: str) -> str:
+        """Return the failure as a sentence about the server with this name."""
         effect = f"; {_MAY_HAVE_RUN}" if self.ran else ""
         return f"server {server!r} {self.cause}{effect}"
 
@@ -63,18 +59,18 @@ class RequestFailed(MCPError):
 def http_failure(
     status: int, body: str, *, retry_after: float | None = None, session_gone: bool = False
 ) -> RequestFailed:
-    """The failure that an HTTP status other than success is; the body is cut short."""
+    """Return the failure for an unsuccessful HTTP status, with the start of the body."""
     try:
         phrase = f" {HTTPStatus(status).phrase}"
     except ValueError:
         phrase = ""
     text = " ".join(body.split())
-    said = f": {bounded(text, _MAX_BODY_CHARS)}" if text else ""
+    shown = f": {bounded(text, _MAX_BODY_CHARS)}" if text else ""
     broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    about: FailureOf = "session" if session_gone else "transport" if broken else "refusal"
+    about: FailureSubject = "session" if session_gone else "transport" if broken else "refusal"
     return RequestFailed(
-        f"answered HTTP {status}{phrase}{said}",
-        # A gateway that lost its server may have passed the request on before.
+        f"answered HTTP {status}{phrase}{shown}",
+        # A gateway that lost its server (502, 504) may have forwarded the request first.
         ran=broken and status != HTTPStatus.SERVICE_UNAVAILABLE,
         about=about,
         status=status,
@@ -83,20 +79,20 @@ def http_failure(
 
 
 def first_cause(exc: BaseException) -> BaseException:
-    """The first exception in a group of any depth, which is its reason."""
+    """Return the first exception in a group of any depth, or the exception itself."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc
 
 
 def describe(exc: BaseException) -> str:
-    """An exception in words: its message, with its type where that says too little."""
+    """Return an exception's type and message."""
     text = str(exc).strip()
     return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
 
 
 def connect_failure(exc: BaseException) -> RequestFailed:
-    """What the exception that ended an attempt to connect says about the server."""
+    """Return the failure for an exception that ended an attempt to connect."""
     cause = first_cause(exc)
     if isinstance(cause, RequestFailed):
         return cause

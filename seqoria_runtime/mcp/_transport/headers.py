@@ -1,4 +1,4 @@
-"""Owns what an application adds to HTTP requests: fixed headers, or a function's, for each call."""
+"""Computes the HTTP headers that the application configured, per call where they come from a function."""
 
 import inspect
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from .failures import RequestFailed
 
 
 async def headers_for(source: HeaderSource | None, context: Mapping[str, Any]) -> dict[str, str] | None:
-    """The headers for a request of this trusted context; `None` if none are configured.
+    """Return the headers for a request with this trusted context; `None` if none are configured.
 
-    A sync function runs in a worker thread. Raises `RequestFailed`, which names no value, if it fails.
+    A sync function runs in a worker thread. Raises `RequestFailed`, without any value, if it fails.
     """
     if source is None:
         return None
@@ -30,5 +30,5 @@ async def headers_for(source: HeaderSource | None, context: Mapping[str, Any]) -
         ) from exc
     fault = header_fault(headers)
     if fault is not None:
-        raise RequestFailed(f"was not asked: what 'headers' gives {fault}", ran=False, about="caller")
+        raise RequestFailed(f"was not asked: the result of 'headers' {fault}", ran=False, about="caller")
     return headers

@@ -1,7 +1,7 @@
-"""Owns the HTTP client of a connection, in which a socket or a status that fails costs one request alone.
+"""The HTTP client of a connection, in which a broken socket or a refusal fails one request only.
 
-The SDK ends a whole connection when one POST's socket breaks, and drops the status of a refusal.
-This client answers it with an error that it can tell apart, and notes for the request what happened.
+The SDK ends the whole connection when one POST's socket breaks, and drops the status of a refusal.
+This client turns both into an error answer, and records in the `MessageState` what happened.
 """
 
 import json
@@ -16,17 +16,17 @@ from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, JSON
 
 from seqoria_runtime._base.retry_after import parse_retry_after
 
-from .connection_end import Exchange, Link, current_exchange
+from .connection_end import ConnectionEnd, MessageState, current_message
 from .failures import RequestFailed, describe, http_failure
 from .messages import messages_in, strict_message
-from .surrogates import Mender
+from .surrogates import SurrogateFixer
 
 SESSION_HEADER = "mcp-session-id"
 
 _MAX_ERROR_BODY = 64 * 1024
 _MAX_UNWOUND = 64
-# How long a server may take to hear what it need not answer, as that its session is over. With the SDK all
-# that is sent on a connection waits for it.
+# A server that does not read a notice would block everything else on its connection: the SDK sends one
+# message at a time.
 _NOTICE_SECONDS = 2.0
 _ERROR_STATUS = 400
 _OF_THE_BODY = {"content-encoding", "content-length", "transfer-encoding"}
@@ -41,7 +41,7 @@ _NEVER_SENT = (
 
 
 def http_options(headers: dict[str, str] | None, auth: httpx2.Auth | None, timeout: float) -> dict[str, Any]:
-    """The options of every HTTP client here: silence is not an error, slots are the only limit on sockets."""
+    """Return the options of all HTTP clients here: no read timeout, and no limit on sockets but the slots."""
     return {
         "headers": headers,
         "auth": auth,
@@ -51,64 +51,66 @@ def http_options(headers: dict[str, str] | None, auth: httpx2.Auth | None, timeo
 
 
 class HTTPClient(httpx2.AsyncClient):
-    """The client that the SDK's Streamable HTTP transport is given."""
+    """The client that the SDK's Streamable HTTP transport uses."""
 
-    def __init__(self, link: Link, **options: Any) -> None:
+    def __init__(self, end: ConnectionEnd, **options: Any) -> None:
         super().__init__(**options)
-        self._link = link
+        self._end = end
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request, with the headers of the call that it is made for."""
-        exchange = current_exchange.get()
-        _prepare(request, exchange)
+        """Send a request, with the headers of its tool call."""
+        state = current_message.get()
+        _prepare(request, state)
         try:
             response = await super().send(request, **options)
-            if request.method != "POST" or exchange is None:
+            if request.method != "POST" or state is None:
                 return response
-            return await self._readable(request, response, exchange)
+            return await self._readable(request, response, state)
         except httpx2.TransportError as exc:
             if request.method == "DELETE":
-                # That the session of a server that has gone cannot be ended is no news to anybody.
+                # The server is gone, and its session with it: a failed DELETE is no failure.
                 return httpx2.Response(httpx2.codes.METHOD_NOT_ALLOWED, request=request)
             if not isinstance(exc, httpx2.ReadTimeout):
-                self._link.doubt(cause_of(exc))
-            return self._failed(request, exchange, transport_failure(exc), exc)
+                self._end.suspect(cause_of(exc))
+            return self._failed(request, state, transport_failure(exc), exc)
         except httpx2.RequestError as exc:
             failure = RequestFailed(f"sent what cannot be read ({describe(exc)})", ran=True)
-            return self._failed(request, exchange, failure, exc)
-        except Exception as exc:  # noqa: BLE001 - the SDK ends the connection for whatever a login raises
-            # All of it comes before the request was let in.
-            words = str(exc) or type(exc).__name__
-            failure = RequestFailed(f"could not be logged in to: {words}", ran=False, about="login")
-            return self._failed(request, exchange, failure, exc)
+            return self._failed(request, state, failure, exc)
+        except Exception as exc:  # noqa: BLE001 - the SDK would end the connection for whatever a login raises
+            # Anything else comes from the login, before the server accepted the request.
+            reason = str(exc) or type(exc).__name__
+            failure = RequestFailed(f"could not be logged in to: {reason}", ran=False, about="login")
+            return self._failed(request, state, failure, exc)
 
     async def _readable(
-        self, request: httpx2.Request, response: httpx2.Response, exchange: Exchange
+        self, request: httpx2.Request, response: httpx2.Response, state: MessageState
     ) -> httpx2.Response:
         if response.status_code >= _ERROR_STATUS:
             body = await bounded_body(response)
-            return self._refused(request, response, body, exchange)
+            return self._refused(request, response, body, state)
         content_type = response.headers.get("content-type", "").lower()
         if content_type.startswith("application/json"):
             await response.aread()
-            return response if exchange.request is None else _answer_in(response, request, exchange.request)
+            return response if state.request is None else _answer_in(response, request, state.request)
         if content_type.startswith("text/event-stream") and isinstance(
             response.stream, httpx2.AsyncByteStream
         ):
-            mender = None if "content-encoding" in response.headers else Mender()
-            response.stream = _WatchedStream(response.stream, exchange, mender)
+            fixer = None if "content-encoding" in response.headers else SurrogateFixer()
+            response.stream = _WatchedStream(response.stream, state, fixer)
         return response
 
     def _refused(
-        self, request: httpx2.Request, response: httpx2.Response, body: bytes, exchange: Exchange
+        self, request: httpx2.Request, response: httpx2.Response, body: bytes, state: MessageState
     ) -> httpx2.Response:
+        # A session is gone on 404, as the protocol says, and on a 400 that answers no request: servers that
+        # lost their sessions in a restart send either. `retry_and_renewal` then has the session renewed.
         answered = _is_answer(body, request)
         session_gone = SESSION_HEADER in request.headers and (
             response.status_code == httpx2.codes.NOT_FOUND
             or (response.status_code == httpx2.codes.BAD_REQUEST and not answered)
         )
         if session_gone or not _is_error_object(body):
-            exchange.failure = http_failure(
+            state.failure = http_failure(
                 response.status_code,
                 body.decode(errors="replace"),
                 retry_after=parse_retry_after(response.headers, now=time.time()),
@@ -122,13 +124,13 @@ class HTTPClient(httpx2.AsyncClient):
     def _failed(
         self,
         request: httpx2.Request,
-        exchange: Exchange | None,
+        state: MessageState | None,
         failure: RequestFailed,
         exc: Exception,
     ) -> httpx2.Response:
-        if request.method != "POST" or exchange is None:
+        if request.method != "POST" or state is None:
             raise exc
-        exchange.failure = failure
+        state.failure = failure
         error = {"code": INTERNAL_ERROR, "message": failure.cause}
         return httpx2.Response(
             httpx2.codes.SERVICE_UNAVAILABLE,
@@ -138,47 +140,49 @@ class HTTPClient(httpx2.AsyncClient):
 
 
 class _WatchedStream(httpx2.AsyncByteStream):
-    """An answer's event stream that notes when it ended before the SDK had what it waited for.
+    """An event stream that records a failure when it ends before the SDK has its answer.
 
-    Compressed streams are not mended.
+    Surrogates in a compressed stream are not fixed.
     """
 
-    def __init__(self, inner: httpx2.AsyncByteStream, exchange: Exchange, mender: Mender | None) -> None:
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, state: MessageState, fixer: SurrogateFixer | None
+    ) -> None:
         self._inner = inner
-        self._exchange = exchange
-        self._mender = mender
+        self._state = state
+        self._fixer = fixer
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        reason, mender = "the stream ended", self._mender
+        reason, fixer = "the stream ended", self._fixer
         try:
             async for chunk in self._inner:
-                yield chunk if mender is None else mender.feed(chunk)
-            if mender is not None:
-                yield mender.rest()
+                yield chunk if fixer is None else fixer.feed(chunk)
+            if fixer is not None:
+                yield fixer.finish()
         except httpx2.TransportError as exc:
             reason = describe(exc)
-        self._exchange.failure = RequestFailed(f"was lost before it had answered ({reason})", ran=True)
+        self._state.failure = RequestFailed(f"was lost before it had answered ({reason})", ran=True)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-def _prepare(request: httpx2.Request, exchange: Exchange | None) -> None:
-    told = request.method == "DELETE"
-    if exchange is not None:
-        exchange.failure = None
-        request.headers.update(exchange.headers or {})
-        told = told or (exchange.notice and request.method == "POST")
-    if told:
+def _prepare(request: httpx2.Request, state: MessageState | None) -> None:
+    is_notice = request.method == "DELETE"
+    if state is not None:
+        state.failure = None
+        request.headers.update(state.headers or {})
+        is_notice = is_notice or (state.notice and request.method == "POST")
+    if is_notice:
         request.extensions["timeout"] = httpx2.Timeout(_NOTICE_SECONDS).as_dict()
 
 
 def _answer_in(response: httpx2.Response, request: httpx2.Request, asked: RequestId) -> httpx2.Response:
-    """A response with the answer to this request, which is what its body is for, whatever else is in it."""
+    """Return a response whose body is the answer to this request, whatever else the server sent with it."""
     message = strict_message(response.content)
     if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id == asked:
         return response
-    error = ErrorData(code=PARSE_ERROR, message="the body of the response is no answer to the request")
+    error = ErrorData(code=PARSE_ERROR, message="the body of the response is not an answer to the request")
     found = (one for one in messages_in(response.content) if isinstance(one, JSONRPCResponse | JSONRPCError))
     answer = next(found, JSONRPCError(jsonrpc="2.0", id=asked, error=error)).model_copy(update={"id": asked})
     headers = {name: text for name, text in response.headers.items() if name not in _OF_THE_BODY}
@@ -187,7 +191,7 @@ def _answer_in(response: httpx2.Response, request: httpx2.Request, asked: Reques
 
 
 def cause_of(exc: httpx2.TransportError) -> str:
-    """A broken socket as something that the server did."""
+    """Return a broken socket as a predicate of the server."""
     if isinstance(exc, _NEVER_SENT):
         return f"could not be reached ({describe(exc)})"
     return f"was lost before it had answered ({describe(exc)})"
@@ -198,7 +202,7 @@ def transport_failure(exc: httpx2.TransportError) -> RequestFailed:
 
 
 async def bounded_body(response: httpx2.Response) -> bytes:
-    """The start of a body, and the response closed."""
+    """Return the start of a body, and close the response."""
     body = b""
     parts = response.aiter_bytes()
     async for chunk in parts:
@@ -211,10 +215,10 @@ async def bounded_body(response: httpx2.Response) -> bytes:
 
 
 async def unwind(parts: AsyncIterator[object]) -> None:
-    """End an iterator of a response's parts that is not read to its end, by a read that is cancelled.
+    """End an iterator of a response's parts early, by cancelling a read.
 
-    The iterators are generators in generators, and closing the outer one would leave the inner ones to
-    the collector, which warns on trio.
+    The iterators are nested generators. Closing the outer one would leave the inner ones to the garbage
+    collector, which warns on trio.
     """
     with anyio.CancelScope() as scope:
         scope.cancel("the rest of the response is not wanted")
@@ -224,13 +228,13 @@ async def unwind(parts: AsyncIterator[object]) -> None:
 
 
 def _is_error_object(body: bytes) -> bool:
-    """Whether a body is an error of the protocol, which the SDK passes on."""
+    """Return whether a body is an error of the protocol, which the SDK delivers."""
     parsed = _parsed(body)
     return isinstance(parsed, dict) and isinstance(parsed.get("error"), dict) and "id" in parsed
 
 
 def _is_answer(body: bytes, request: httpx2.Request) -> bool:
-    """Whether a body answers this very request, by its id."""
+    """Return whether a body answers this very request, by its id."""
     parsed, asked = _parsed(body), _parsed(request.content)
     return (
         isinstance(parsed, dict)

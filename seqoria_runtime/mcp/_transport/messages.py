@@ -1,30 +1,47 @@
-"""Owns the reading of messages as a server wrote them, so that an odd answer does not leave its call waiting.
-
-Pure: knows neither transports nor what the messages are about.
-"""
+"""Reads messages leniently, so that a malformed answer does not leave its call waiting."""
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+
+from seqoria_runtime._base.redaction import bounded, redact
+
+from .connection_end import Log
+
+Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
+
+_MAX_SHOWN = 300
+
+
+async def deliver(data: bytes | str, inbox: Inbox, log: Log, action: str) -> None:
+    """Send the messages in a line or an event to the session; log anything else, after `action`."""
+    messages = messages_in(data)
+    if not messages:
+        text = data if isinstance(data, str) else data.decode(errors="replace")
+        log.debug("%s that is not a message: %s", action, bounded(redact(text), _MAX_SHOWN))
+    for message in messages:
+        await inbox.send(SessionMessage(message))
 
 
 def messages_in(data: bytes | str) -> list[JSONRPCMessage]:
-    """The messages in a line or an event, which may be a batch; none in what is something else.
+    """Return the messages in a line or an event, which may be a batch; none for anything else.
 
-    What strict JSON refuses, such as half of a surrogate pair, is replaced. An answer that breaks the
-    protocol becomes an error answer to the same request.
+    Lone surrogates are replaced. An answer that breaks the protocol becomes an error answer to the same
+    request.
     """
     message = strict_message(data)
     if message is not None:
         return [message]
     found = _parsed(data if isinstance(data, str) else data.decode(errors="replace"))
-    return list(_understood(found if isinstance(found, list) else [found]))
+    return list(_lenient(found if isinstance(found, list) else [found]))
 
 
 def strict_message(data: bytes | str) -> JSONRPCMessage | None:
-    """The one message that this is by the letter of the protocol; `None` if it is not."""
+    """Return the one message that `data` holds by the letter of the protocol; `None` for anything else."""
     try:
         return jsonrpc_message_adapter.validate_json(data, by_name=False)
     except ValueError:
@@ -41,7 +58,7 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _understood(found: list[Any]) -> Iterator[JSONRPCMessage]:
+def _lenient(found: list[Any]) -> Iterator[JSONRPCMessage]:
     for item in found:
         if not isinstance(item, dict) or item.get("jsonrpc") != "2.0":
             continue

@@ -1,7 +1,7 @@
-"""Owns a child process with pipes to it that behave alike under every event loop.
+"""A child process with pipes that behave alike under every event loop.
 
-The loops' own subprocesses do not: under uvloop a child keeps copies of its pipes, so that nobody sees
-it close them.
+The loops' own subprocesses do not: under uvloop a child inherits copies of its pipes, so the parent never
+sees it close them.
 """
 
 import os
@@ -17,7 +17,7 @@ _CHUNK = 65_536
 
 
 class Child:
-    """A process that leads a session and a process group of its own. Closing closes the pipes, no more.
+    """A process that leads a new session and process group. Leaving it closes the pipes and does not end it.
 
     Raises `OSError` if the program cannot be started.
     """
@@ -40,7 +40,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, negative for a signal; `None` while the process lives."""
+        """Return the exit code, negative for a signal; `None` while the process lives."""
         return self._process.poll()
 
     def kill(self) -> None:
@@ -57,7 +57,7 @@ class Child:
 
 
 class Pipe:
-    """This process's end of a pipe. Nobody may be waiting on it when it is closed."""
+    """This process's end of a pipe. No task may be waiting on it when it is closed."""
 
     def __init__(self, end: IO[bytes]) -> None:
         self._end = end
@@ -67,7 +67,10 @@ class Pipe:
         self._end.close()
 
     async def receive(self) -> bytes:
-        """Read what there is, at least a byte; raises `EndOfStream` when the other end is closed."""
+        """Read at least one byte; a cancelled caller has read nothing.
+
+        Raises `EndOfStream` when the other end is closed.
+        """
         while True:
             await anyio.wait_readable(self._end)
             try:
@@ -79,7 +82,7 @@ class Pipe:
             return data
 
     async def send(self, data: bytes) -> None:
-        """Write everything; a cancelled caller has sent a part of it.
+        """Write everything; a cancelled caller may have sent a part of it.
 
         Raises `OSError` when the other end is closed.
         """

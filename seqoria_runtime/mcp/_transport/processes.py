@@ -1,7 +1,4 @@
-"""Owns the ending of a server's process and of everything that it started, within a stated time.
-
-Knows nothing of what the process says.
-"""
+"""Ends a server's process, and everything that it started, within a fixed time."""
 
 import os
 import signal
@@ -17,9 +14,9 @@ from .pipes import Child
 EXIT_SECONDS = 2.0
 TERMINATE_SECONDS = 1.0
 KILL_SECONDS = 1.0
-"""How long a process may take to exit at the end of its input, after SIGTERM, and to vanish after SIGKILL.
+"""How long to wait for a process at the end of its input, after SIGTERM, and after SIGKILL.
 
-Their sum is the longest that the ending of a server takes.
+Their sum is the longest time that ending a server takes.
 """
 
 _POLL_SECONDS = 0.005
@@ -27,10 +24,11 @@ _PROC = Path("/proc")
 
 
 async def end_process_tree(process: Child) -> None:
-    """Close a process's input and wait for its exit; end what is left of its tree, if need be by force.
+    """Close a process's input, wait for its exit, then terminate and at last kill what is left of its tree.
 
-    The process has to lead a process group of its own. On Linux, processes that it started in other
-    groups are found as well. Call it under a shield: it takes at most the sum of the limits above.
+    The process must lead its process group. On Linux, descendants in other groups are found as well. Call
+    it under a shield: a cancelled caller would leave processes running. It takes at most the sum of the
+    limits above.
     """
     others = list(_descendants(process.pid)) if process.exit_code is None else []
     process.stdin.close()
@@ -44,16 +42,16 @@ async def end_process_tree(process: Child) -> None:
 
 
 async def wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    """Wait until the condition holds, at most so long.
+    """Wait until the condition holds, at most this long.
 
-    Not `process.wait()`: with asyncio it also waits for the end of pipes that a child may have inherited.
+    Not `process.wait()`: on asyncio it also waits for the end of pipes that a child may have inherited.
     """
     with anyio.move_on_after(seconds):
-        while not condition():  # noqa: ASYNC110 - nobody tells when a process has gone
+        while not condition():  # noqa: ASYNC110 - no event reports the end of a process
             await anyio.sleep(_POLL_SECONDS)
 
 
-def _alive(process: Child, others: "list[_Member]") -> bool:
+def _alive(process: Child, others: "list[_Descendant]") -> bool:
     return process.exit_code is None or _group_alive(process.pid) or any(other.alive for other in others)
 
 
@@ -66,13 +64,13 @@ def _group_alive(group: int) -> bool:
         return False
     except PermissionError:
         return True
-    # A signal reaches those too that have ended, and that nobody has reaped.
+    # `killpg` succeeds for zombies too; only /proc tells whether a process of the group still runs.
     return not _PROC.is_dir() or any(
         fields[2] == str(group) and fields[0] != "Z" for _, fields in _processes()
     )
 
 
-def _signal_tree(process: Child, others: "list[_Member]", number: signal.Signals) -> None:
+def _signal_tree(process: Child, others: "list[_Descendant]", number: signal.Signals) -> None:
     if sys.platform == "win32":
         if process.exit_code is None:
             process.kill()
@@ -83,8 +81,8 @@ def _signal_tree(process: Child, others: "list[_Member]", number: signal.Signals
         other.send(number)
 
 
-class _Member:
-    """A process outside the group, known by its start time as well, since ids are used again."""
+class _Descendant:
+    """A process outside the group, identified by its start time as well, since ids are reused."""
 
     __slots__ = ("_pid", "_started")
 
@@ -103,8 +101,8 @@ class _Member:
                 os.kill(self._pid, number)
 
 
-def _descendants(root: int) -> Iterator[_Member]:
-    """What `root` started, directly or not; nothing where there is no /proc."""
+def _descendants(root: int) -> Iterator[_Descendant]:
+    """Yield what `root` started, directly or not; nothing where there is no /proc."""
     children: dict[int, list[tuple[int, str]]] = {}
     for pid, fields in _processes():
         children.setdefault(int(fields[1]), []).append((pid, fields[19]))
@@ -112,7 +110,7 @@ def _descendants(root: int) -> Iterator[_Member]:
     while found:
         for pid, started in children.get(found.pop(), ()):
             found.append(pid)
-            yield _Member(pid, started)
+            yield _Descendant(pid, started)
 
 
 def _processes() -> Iterator[tuple[int, list[str]]]:
@@ -123,7 +121,7 @@ def _processes() -> Iterator[tuple[int, list[str]]]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of a process's /proc entry from its state on, the third of the manual page."""
+    """Return the fields of a process's /proc entry, starting with its state (field 3 in proc(5))."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:

@@ -1,7 +1,6 @@
-"""Owns a server's process and its pipes: lines in, lines out, and word of how it ended.
+"""The stdio transport: runs a server's process, and reads and writes one message a line.
 
-What the SDK's own transport keeps to itself is known here: the exit code, and the last words on
-standard error. Knows nothing of what the messages mean.
+Unlike the SDK's, it reports the exit code and the end of standard error.
 """
 
 import logging
@@ -17,16 +16,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from seqoria_runtime._base.redaction import bounded, redact
+from seqoria_runtime._base.redaction import redact
 
-from .connection_end import Link
+from .connection_end import ConnectionEnd, Log
 from .failures import RequestFailed, describe
-from .messages import messages_in
+from .messages import Inbox, deliver
 from .pipes import Child
 from .processes import end_process_tree, wait_until
 
-Log: TypeAlias = logging.Logger | logging.LoggerAdapter[logging.Logger]
-Inbox: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 Outbox: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 Streams: TypeAlias = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
@@ -34,10 +31,9 @@ Streams: TypeAlias = tuple[
 
 _BUFFERED = 16
 _MAX_LINE = 64 * 1024 * 1024
-_MAX_LAST_WORDS = 2_000
-_MAX_SHOWN = 300
+_MAX_ERRORS_KEPT = 2_000
 _FLUSH_SECONDS = 0.5
-# How long the exit code may take to be known after the end of the output.
+# A process closes its output a moment before the system knows its exit code.
 _EXIT_CODE_SECONDS = 0.05
 
 _BROKEN = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
@@ -49,30 +45,30 @@ async def stdio_transport(
     *,
     env: Mapping[str, str] | None,
     cwd: str | Path | None,
-    link: Link,
+    end: ConnectionEnd,
     log: Log,
 ) -> AsyncGenerator[Streams, None]:
-    """Run a server and talk to it; leaving ends its whole process tree, also when cancelled.
+    """Run a server and talk to it; leaving ends its whole process tree, also for a cancelled caller.
 
     Raises `RequestFailed` if the program cannot be started.
     """
-    whole = {**get_default_environment(), **(env or {})}
+    environment = {**get_default_environment(), **(env or {})}
     try:
-        started = Child(argv, env=whole, cwd=cwd)
+        started = Child(argv, env=environment, cwd=cwd)
     except OSError as exc:
         raise _not_started(exc, argv[0], cwd) from exc
     with started as child:
-        async with _talk(_StdioServer(child, link, log)) as streams:
+        async with _talk(_StdioServer(child, end, log)) as streams:
             yield streams
 
 
 def _not_started(exc: OSError, program: str, cwd: str | Path | None) -> RequestFailed:
-    """What is wrong with a command, as far as that can be told."""
+    """Return what is wrong with a command, as far as can be known."""
     advice = ""
     if cwd is not None and not Path(cwd).is_dir():
-        advice = "; 'cwd' is no folder"
+        advice = "; 'cwd' is not a folder"
     elif isinstance(exc, FileNotFoundError) and any(map(str.isspace, program)):
-        advice = "; the arguments of a command go into 'args'"
+        advice = "; put the arguments of a command into 'args'"
     return RequestFailed(f"could not be started: {describe(exc)}{advice}", ran=False)
 
 
@@ -98,13 +94,13 @@ async def _talk(server: "_StdioServer") -> AsyncGenerator[Streams, None]:
 @dataclass
 class _StdioServer:
     child: Child
-    link: Link
+    connection_end: ConnectionEnd
     log: Log
-    last_words: bytes = b""
+    last_errors: bytes = b""
     writing: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     async def read_messages(self, inbox: Inbox) -> None:
-        """Read the server's output, line by line, until it ends."""
+        """Read the server's output, line by line, until it ends, and then end the connection."""
         buffer = bytearray()
         with suppress(*_BROKEN):
             while len(buffer) <= _MAX_LINE:
@@ -114,23 +110,17 @@ class _StdioServer:
                     *lines, rest = bytes(buffer).split(b"\n")
                     buffer = bytearray(rest)
                     await self._deliver(lines, inbox)
-        self.link.end(await self._how_it_ended(too_long=len(buffer) > _MAX_LINE))
+        self.connection_end.report(await self._how_it_ended(too_long=len(buffer) > _MAX_LINE))
         inbox.close()
-        # A server that flushes its output at exit must not hang on a full pipe.
+        # A server that flushes its output at exit would otherwise block on a full pipe and have to be killed.
         with suppress(*_BROKEN):
             while True:
                 await self.child.stdout.receive()
 
     async def _deliver(self, lines: list[bytes], inbox: Inbox) -> None:
         for line in lines:
-            if not line.strip():
-                continue
-            messages = messages_in(line)
-            if not messages:
-                shown = bounded(redact(line.decode(errors="replace")), _MAX_SHOWN)
-                self.log.debug("printed a line that is no message: %s", shown)
-            for message in messages:
-                await inbox.send(SessionMessage(message))
+            if line.strip():
+                await deliver(line, inbox, self.log, "printed a line")
 
     async def _how_it_ended(self, *, too_long: bool = False) -> str:
         if too_long:
@@ -142,36 +132,36 @@ class _StdioServer:
         return f"exited with code {code}" if code >= 0 else f"was killed by signal {-code}"
 
     async def write_messages(self, to_write: Outbox, inbox: Inbox, written: Event) -> None:
-        """Write what is sent, whole lines only, whoever is cancelled meanwhile."""
+        """Write messages in a separate task, so that a cancelled sender never leaves half a line."""
         try:
             with self.writing:
                 async for message in to_write:
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await self.child.stdin.send(f"{text}\n".encode())
         except OSError:
-            # It may live on, and would never hear of anything again.
+            # The process may still run, but it can no longer be asked anything: end the connection.
             cause = await self._how_it_ended()
-            self.link.end("closed its input" if self.child.exit_code is None else cause)
+            self.connection_end.report("closed its input" if self.child.exit_code is None else cause)
             inbox.close()
         finally:
             to_write.close()
             written.set()
 
     async def read_errors(self) -> None:
-        """Read standard error to its end, and keep its last words."""
+        """Read standard error to its end, and keep the last part."""
         with suppress(*_BROKEN):
             while True:
-                self.last_words = (self.last_words + await self.child.stderr.receive())[-_MAX_LAST_WORDS:]
+                self.last_errors = (self.last_errors + await self.child.stderr.receive())[-_MAX_ERRORS_KEPT:]
 
     async def end(self, written: Event) -> None:
-        """Flush what was accepted, and end the process and all that it started."""
+        """Write what was accepted, and end the process and everything that it started."""
         with anyio.move_on_after(_FLUSH_SECONDS):
             await written.wait()
-        # Nobody may wait for the pipe when it is closed.
-        self.writing.cancel("the server reads no more")
+        # A task that waits for a descriptor when it is closed may wait for ever: stop the writer first.
+        self.writing.cancel("the server no longer reads")
         await written.wait()
         crashed = bool(self.child.exit_code)
         await end_process_tree(self.child)
-        if self.last_words and self.child.exit_code:
-            words = redact(self.last_words.decode(errors="replace").strip())
-            self.log.log(logging.WARNING if crashed else logging.INFO, "said before it ended: %s", words)
+        if self.last_errors and self.child.exit_code:
+            text = redact(self.last_errors.decode(errors="replace").strip())
+            self.log.log(logging.WARNING if crashed else logging.INFO, "said before it ended: %s", text)

@@ -1,6 +1,5 @@
-"""Owns the way from a configuration to a pair of message streams, whatever lies between."""
+"""Opens the transport that a configuration asks for, as a pair of message streams."""
 
-import logging
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,15 +12,14 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_client_server_memory_streams
 
-from seqoria_runtime.mcp._config.endpoint import Command, Endpoint, InProcess
+from seqoria_runtime.mcp._config.endpoint import HTTPEndpoint, InProcess, StdioCommand
 from seqoria_runtime.mcp._config.server_config import MCPServerConfig
 
-from .connection_end import Link
+from .connection_end import ConnectionEnd, Log
 from .http import HTTPClient, http_options
 from .sse import sse_transport
 from .stdio import stdio_transport
 
-Log: TypeAlias = logging.Logger | logging.LoggerAdapter[logging.Logger]
 Streams: TypeAlias = tuple[Any, Any]
 
 _MAX_EVENT = 64 * 1024 * 1024
@@ -33,58 +31,59 @@ def open_transport(
     *,
     headers: Mapping[str, str] | None,
     auth: httpx2.Auth | None,
-    link: Link,
+    end: ConnectionEnd,
     log: Log,
 ) -> AbstractAsyncContextManager[Streams]:
-    """The transport of a configuration, to be entered and left by one task.
+    """Return the transport of a configuration, to be entered and left by one task.
 
     `headers` and `auth` go with every HTTP request.
     """
     match config.target:
-        case Command(argv):
-            return _process(config, argv, link, log)
+        case StdioCommand(argv):
+            return _process(config, argv, end, log)
         case InProcess(server):
-            return _in_process(server, link)
-        case Endpoint(transport, url):
+            return _in_process(server, end)
+        case HTTPEndpoint(transport, url):
             options = http_options(dict(headers or {}), auth, config.timeout)
             if transport == "sse":
-                return sse_transport(url, options=options, link=link, log=log)
-            return _streamable_http(url, options, link)
+                return sse_transport(url, options=options, end=end, log=log)
+            return _streamable_http(url, options, end)
 
 
 def _process(
-    config: MCPServerConfig, argv: tuple[str, ...], link: Link, log: Log
+    config: MCPServerConfig, argv: tuple[str, ...], end: ConnectionEnd, log: Log
 ) -> AbstractAsyncContextManager[Streams]:
     if sys.platform == "win32":
-        # The SDK knows how to end a process tree there.
+        # The SDK ends a process tree there; `end_process_tree` knows POSIX only.
         env = dict(config.env) if config.env is not None else None
         command, *args = argv
         return stdio_client(StdioServerParameters(command=command, args=args, env=env, cwd=config.cwd))
-    return stdio_transport(argv, env=config.env, cwd=config.cwd, link=link, log=log)
+    return stdio_transport(argv, env=config.env, cwd=config.cwd, end=end, log=log)
 
 
 @asynccontextmanager
-async def _streamable_http(url: str, options: dict[str, Any], link: Link) -> AsyncGenerator[Streams]:
+async def _streamable_http(url: str, options: dict[str, Any], end: ConnectionEnd) -> AsyncGenerator[Streams]:
     async with (
-        HTTPClient(link, **options) as client,
+        HTTPClient(end, **options) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=_MAX_EVENT) as streams,
     ):
         try:
             yield streams
         finally:
-            # The SDK drops the generators of an answer unfinished, which asyncio ends in tasks of their own.
+            # The SDK abandons the generators of an answer. asyncio finishes them in new tasks, which need a
+            # few rounds of the loop, or they would outlive the connection.
             for _ in range(_ROUNDS_OF_THE_LOOP):
                 await cancel_shielded_checkpoint()
 
 
 @asynccontextmanager
-async def _in_process(server: Any, link: Link) -> AsyncGenerator[Streams]:
-    # The SDK has no other way to run a server of its high-level kind on given streams.
+async def _in_process(server: Any, end: ConnectionEnd) -> AsyncGenerator[Streams]:
+    # The SDK has no public way to run a high-level server on given streams.
     lowlevel = getattr(server, "_lowlevel_server", server)
 
     async def serve(read_stream: Any, write_stream: Any) -> None:
         await lowlevel.run(read_stream, write_stream, lowlevel.create_initialization_options())
-        link.end("ended")
+        end.report("ended")
 
     async with (
         create_client_server_memory_streams() as (client_streams, server_streams),

@@ -1,4 +1,4 @@
-"""Writes a history for Messages: its messages, and its system texts apart from them."""
+"""Writes a history for Messages: its messages and, separately, its system texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias

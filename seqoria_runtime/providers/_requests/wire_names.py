@@ -60,12 +60,14 @@ class CallIdRule:
     plain: bool = False
 
     def accepts(self, call_id: str) -> bool:
+        """Return whether the server takes this id."""
         if self.exactly is None:
             fits = not self.plain or _NOT_IN_A_NAME.search(call_id) is None
             return fits and len(call_id) <= self.at_most
         return len(call_id) == self.exactly and call_id.isascii() and call_id.isalnum()
 
     def made_from(self, text: str) -> str:
+        """Return an id that the server takes; equal texts have equal ids."""
         return _letters(text, self.exactly or min(self.at_most, 32))
 
 

@@ -26,6 +26,7 @@ from seqoria_runtime.testing._trace.trace import InvariantError, Trace, TracedCa
 from seqoria_runtime.testing._virtual_time import run_virtual, wait_for_abandoned_threads
 from seqoria_runtime.testing.invariants import check_trace
 from seqoria_runtime.toolbox import LocalToolbox
+from seqoria_runtime.toolbox._tool import FunctionTool
 
 Region: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -87,7 +88,11 @@ class Subject:
 class _Rest(LocalToolbox):
     def __init__(self, source: LocalToolbox, names: Collection[str]) -> None:
         super().__init__()
-        self._tools = {tool.name: tool for tool in source.tools if tool.name not in names}
+        self._tools = {
+            tool.name: tool
+            for tool in source.tools
+            if isinstance(tool, FunctionTool) and tool.name not in names
+        }
 
 
 def without(toolbox: LocalToolbox, names: Collection[str]) -> LocalToolbox:

@@ -23,7 +23,7 @@ Backend: TypeAlias = Literal["asyncio", "trio"]
 
 
 def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Make `async_fn` raise `VirtualTimeDeadlock` where it would wait for ever in virtual time.
+    """Make `async_fn` raise `VirtualTimeDeadlock` where it would wait forever in virtual time.
 
     It is cancelled first, and everything in it has ended when the error is raised. A call that blocks
     the event loop is reported with a `BlockingCallWarning`. In real time, and for a cancelled caller,

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 import trio
 import trio.testing
@@ -19,7 +19,7 @@ class VirtualClock(trio.abc.Instrument):
     """Runs one loop's clock: it starts at 0.0, and moves only when every task waits for a deadline.
 
     `on_deadlock` is called with a report when nothing can wake the loop any more. While it is `None`,
-    the loop waits for ever.
+    the loop waits forever.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class VirtualClock(trio.abc.Instrument):
         self._stepped = False
         self._idle_since: float | None = None
         self._from_threads: dict[trio.lowlevel.Task, WorkerThread] = {}
-        _clocks.add(self)
+        _clocks[self.clock] = self
 
     def before_run(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
@@ -78,13 +78,13 @@ class VirtualClock(trio.abc.Instrument):
             self._token.run_sync_soon(report, describe(tasks))
 
 
-_clocks: WeakSet[VirtualClock] = WeakSet()
+_clocks: WeakValueDictionary[trio.abc.Clock, VirtualClock] = WeakValueDictionary()
 
 
 def current_clock() -> VirtualClock | None:
     """Return the virtual clock of the running trio loop, or `None` in real time."""
-    clock = trio.lowlevel.current_clock()
-    return next((virtual for virtual in _clocks if virtual.clock is clock), None)
+    # Looked up rather than searched for: loops in other threads add their clocks meanwhile.
+    return _clocks.get(trio.lowlevel.current_clock())
 
 
 def _nothing_to_do() -> bool:

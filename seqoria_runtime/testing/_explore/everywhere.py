@@ -121,7 +121,7 @@ class _Plan:
         interruptions: list[Interruption] = []
 
         async def main() -> Any:
-            interruption = Interruption(site, error=self._error(site))
+            interruption = Interruption(*(site or ()), error=self._error(site))
             interruptions.append(interruption)
             value = await interruption.run(self._with_interruption())
             for check in self.checks:

@@ -30,7 +30,7 @@ class ScheduleFailure(AssertionError):
     def __init__(self, text: str, *, tokens: tuple[str, ...], error: BaseException) -> None:
         super().__init__(text)
         self.tokens = tokens
-        self.token = tokens[0]
+        self.token: str = tokens[0]
         self.error = error
 
 

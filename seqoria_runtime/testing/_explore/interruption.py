@@ -6,15 +6,13 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 from anyio import CancelScope, Event, TaskInfo, get_current_task
 
 from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ProviderEvent
 from seqoria_runtime.testing._clock.deadlock import place
-
-from .token import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -39,8 +37,16 @@ class Interruption:
     `provider`). `fired` is whether it has been interrupted by now.
     """
 
-    def __init__(self, site: Site | None, *, error: Callable[[], BaseException] = InjectedError) -> None:
-        self._site = site
+    def __init__(
+        self,
+        form: str | None = None,
+        at: float = math.inf,
+        *,
+        error: Callable[[], BaseException] = InjectedError,
+    ) -> None:
+        self.form: Final = form
+        """How this run is interrupted; `None` for the run that counts the points."""
+        self._at = at
         self._error = error
         self._counting = False
         self._strike: Callable[[], object] | None = None
@@ -48,16 +54,11 @@ class Interruption:
         self._task: TaskInfo | None = None
         self._acted = Event()
         self._waiting_action: Awaitable[object] | None = None
-        self.points = 0
+        self.points: int = 0
         self.times: list[float] = []
         self.passages: list[str] = []
-        self.fired = False
-        self.where = ""
-
-    @property
-    def form(self) -> str | None:
-        """How this run is interrupted; `None` for the run that counts the points."""
-        return None if self._site is None else self._site.form
+        self.fired: bool = False
+        self.where: str = ""
 
     @asynccontextmanager
     async def region(self) -> AsyncGenerator[None]:
@@ -91,7 +92,7 @@ class Interruption:
     def passing(self, words: str) -> None:
         """Mark a place, described by `words`, where the scenario may fail; raises if it is to fail here."""
         self.passages.append(words)
-        if self._site is not None and fails(self._site.form) and len(self.passages) == self._site.at:
+        if self.form is not None and fails(self.form) and len(self.passages) == self._at:
             self.fired = True
             self.where = f"as it passed {words!r}"
             raise self._error()
@@ -129,11 +130,11 @@ class Interruption:
         if not self._counting:
             return False
         self.points += 1
-        if self._site is None:
+        if self.form is None:
             if not self.times or self.times[-1] != now:
                 self.times.append(now)
             return False
-        return self.points == self._site.at and self._fire(now)
+        return self.points == self._at and self._fire(now)
 
     async def run(self, scenario: Callable[["Interruption"], Awaitable[T]]) -> T:
         """Run the scenario, and the action that ends it if that takes a task. Passes a cancellation on."""
@@ -147,7 +148,7 @@ class Interruption:
                     failures.append(exc)
                     group.cancel_scope.cancel()
 
-            if self._site is not None and not is_own_form(self._site.form):
+            if self.form is not None and not is_own_form(self.form):
                 group.start_soon(act, name="the action")
             try:
                 value = await scenario(self)
@@ -160,7 +161,7 @@ class Interruption:
         return value
 
     def _deadline(self) -> float:
-        return self._site.at if self._site is not None and self.form == "deadline" else math.inf
+        return self._at if self.form == "deadline" else math.inf
 
     def _fire(self, now: float) -> bool:
         strike = self._strike or self._actions.get(self.form or "")

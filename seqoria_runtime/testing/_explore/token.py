@@ -10,6 +10,7 @@ import binascii
 import re
 import zlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from seqoria_runtime.testing._clock.deadlock_watch import Backend
 from seqoria_runtime.testing._schedules.schedule import FixedSchedule
@@ -19,8 +20,7 @@ _SHAPE = re.compile(r"(?P<letter>[at])1:(?P<delays>[^/]*)(/(?P<form>\w+)@(?P<sit
 _LONG = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """An interruption of a run: `form` is its kind, `at` a point or a time."""
 
     form: str

@@ -23,14 +23,14 @@ from seqoria_runtime.providers import ModelResponse, ProviderEvent
 from seqoria_runtime.testing._tools.behaviours import PrintsAsProgram
 
 
-class End(Enum):
-    """The end of a stream that neither answers nor fails."""
+class Unanswered(Enum):
+    """How a scripted model's stream ends if it neither answers nor fails."""
 
     CUT = "cut"
     STALL = "stall"
 
 
-Ending: TypeAlias = ModelResponse | BaseException | End
+Ending: TypeAlias = ModelResponse | BaseException | Unanswered
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -90,7 +90,7 @@ class Reply(PrintsAsProgram):
     def __post_init__(self) -> None:
         non_negative_seconds("delay", self.delay)
         non_negative_seconds("every", self.every)
-        if not isinstance(self.ending, (BaseException, BaseModel, End)):
+        if not isinstance(self.ending, (BaseException, BaseModel, Unanswered)):
             raise TypeError(f"a scripted model fails with an exception, not with {self.ending!r}")
 
     def fails(self, error: BaseException, *, after: int | None = None) -> "Reply":
@@ -99,11 +99,11 @@ class Reply(PrintsAsProgram):
 
     def cuts_off(self, *, after: int | None = None) -> "Reply":
         """Return this reply, but end the stream after `after` of its events, without a final response."""
-        return self._broken("cuts_off", End.CUT, after)
+        return self._broken("cuts_off", Unanswered.CUT, after)
 
     def stalls(self, *, after: int | None = None) -> "Reply":
         """Return this reply, but after `after` of its events send nothing more until it is cancelled."""
-        return self._broken("stalls", End.STALL, after)
+        return self._broken("stalls", Unanswered.STALL, after)
 
     def __repr__(self) -> str:
         return (
@@ -183,19 +183,19 @@ def fails(error: BaseException, *, delay: float = 0.0) -> Reply:
 
 def cuts_off() -> Reply:
     """The model's stream ends at once and is empty."""
-    return Reply((), End.CUT, program="cuts_off()")
+    return Reply((), Unanswered.CUT, program="cuts_off()")
 
 
 def stalls() -> Reply:
     """The model never answers."""
-    return Reply((), End.STALL, program="stalls()")
+    return Reply((), Unanswered.STALL, program="stalls()")
 
 
 def emits(*events: ProviderEvent, delay: float = 0.0, every: float = 0.0) -> Reply:
     """The model sends exactly these events, and then ends the stream."""
     return Reply(
         events,
-        End.CUT,
+        Unanswered.CUT,
         delay=delay,
         every=every,
         program=_program("emits", *events, delay=delay, every=every),

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from seqoria_runtime.models import ToolCallRequestList
 from seqoria_runtime.providers import AsyncBaseProvider, ModelRequest, ModelResponse, ProviderEvent
 
-from .script import End, Reply
+from .script import Reply, Unanswered
 
 ScriptedReply: TypeAlias = Reply | Callable[[ModelRequest], Reply]
 StreamEnd: TypeAlias = Literal["exhausted", "failed", "cancelled", "closed"]
@@ -123,7 +123,7 @@ class ScriptedProvider(AsyncBaseProvider):
         return reply if isinstance(reply, Reply) else _made(reply(request))
 
     def _final(self, reply: Reply, number: int, request: ModelRequest) -> ModelResponse | None:
-        if isinstance(reply.ending, (BaseException, End)):
+        if isinstance(reply.ending, (BaseException, Unanswered)):
             return None
         shared = {"response_id": f"{self._name}-response-{number + 1}"}
         described = {**shared, "model": request.model}
@@ -182,7 +182,7 @@ class _Stream(AsyncIterator[ProviderEvent]):
             return self._rest[self._record.events]
         if isinstance(self._reply.ending, BaseException):
             raise self._reply.ending
-        if self._reply.ending is End.STALL:
+        if self._reply.ending is Unanswered.STALL:
             await anyio.sleep(math.inf)
         raise StopAsyncIteration
 

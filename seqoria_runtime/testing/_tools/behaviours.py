@@ -29,8 +29,8 @@ class PrintsAsProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class _ToolStep:
-    """A step is named after the function that makes it; `value` is its argument."""
+class ToolStep:
+    """A step of a `Behaviour`, named after the function that makes it; `value` is its argument."""
 
     name: Literal["sleeps", "ignores_cancel", "blocks_thread", "hangs", "fails", "returns"]
     value: Any = None
@@ -53,7 +53,7 @@ class Behaviour(PrintsAsProgram):
     several with `then`. A behaviour that contains a `blocks_thread` runs in a worker thread as a whole.
     """
 
-    steps: tuple[_ToolStep, ...]
+    steps: tuple[ToolStep, ...]
 
     def __post_init__(self) -> None:
         if self.blocking and any(step.name == "hangs" for step in self.steps):
@@ -115,24 +115,24 @@ class Behaviour(PrintsAsProgram):
 
 def sleeps(seconds: float) -> Behaviour:
     """The tool takes `seconds` of the loop's time, and can be cancelled meanwhile."""
-    return Behaviour((_ToolStep("sleeps", non_negative_seconds("seconds", seconds)),))
+    return Behaviour((ToolStep("sleeps", non_negative_seconds("seconds", seconds)),))
 
 
 def fails(error: BaseException) -> Behaviour:
     """The tool raises `error`. (`seqoria_runtime.testing.fails` is for models.)"""
     if not isinstance(error, BaseException):
         raise TypeError(f"a tool fails with an exception, not with {error!r}")
-    return Behaviour((_ToolStep("fails", error),))
+    return Behaviour((ToolStep("fails", error),))
 
 
 def hangs() -> Behaviour:
     """The tool waits until it is cancelled."""
-    return Behaviour((_ToolStep("hangs"),))
+    return Behaviour((ToolStep("hangs"),))
 
 
 def ignores_cancel(seconds: float) -> Behaviour:
     """The tool takes `seconds`, and ignores a cancellation meanwhile."""
-    return Behaviour((_ToolStep("ignores_cancel", non_negative_seconds("seconds", seconds)),))
+    return Behaviour((ToolStep("ignores_cancel", non_negative_seconds("seconds", seconds)),))
 
 
 def blocks_thread(seconds: float) -> Behaviour:
@@ -140,12 +140,12 @@ def blocks_thread(seconds: float) -> Behaviour:
 
     It does so even if its call times out or is cancelled. In virtual time the seconds are virtual.
     """
-    return Behaviour((_ToolStep("blocks_thread", non_negative_seconds("seconds", seconds)),))
+    return Behaviour((ToolStep("blocks_thread", non_negative_seconds("seconds", seconds)),))
 
 
 def returns(value: Any) -> Behaviour:
     """The tool returns `value`. Without it, a text names the tool and the number of the call."""
-    return Behaviour((_ToolStep("returns", value),))
+    return Behaviour((ToolStep("returns", value),))
 
 
 async def _sleep_shielded(seconds: float) -> None:

@@ -24,10 +24,10 @@ class ScriptedTool(PrintsAsProgram):
     ) -> None:
         if not isinstance(behaviour, Behaviour):
             raise TypeError(f"the behaviour of {name!r} must be one, such as sleeps(1), not {behaviour!r}")
-        self.name = name
-        self.behaviour = behaviour
-        self.after = tuple(sorted(_checks.names("after", after)))
-        self.timeout = timeout
+        self.name: str = name
+        self.behaviour: Behaviour = behaviour
+        self.after: tuple[str, ...] = tuple(sorted(_checks.names("after", after)))
+        self.timeout: float | None = timeout
 
     def __repr__(self) -> str:
         after = f", after={list(self.after)}" if self.after else ""
@@ -48,7 +48,7 @@ class ToolDag(PrintsAsProgram):
         names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
             raise ValueError(f"the tools of a graph need different names, not {names}")
-        self.tools = tools
+        self.tools: tuple[ScriptedTool, ...] = tools
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ class FaultPlan(PrintsAsProgram):
     __slots__ = ("faults",)
 
     def __init__(self, faults: Mapping[tuple[str, int], Behaviour] | None = None) -> None:
-        self.faults = dict(faults or {})
+        self.faults: dict[tuple[str, int], Behaviour] = dict(faults or {})
         for (name, number), behaviour in self.faults.items():
             _checks.positive_int(f"call number of {name}", number)
             if not isinstance(behaviour, Behaviour):

@@ -22,7 +22,7 @@ class _HeldPlaces(NamedTuple):
 
 
 def check_limit(trace: Trace) -> None:
-    """Never do more calls hold a slot than there are slots. Abandoned threads hold theirs to their end.
+    """At most as many calls hold a slot as there are slots. An abandoned thread holds its slot to its end.
 
     A call that waits for a nested call has lent it its slot. A limit that falls stops no call that runs.
     """

@@ -9,7 +9,7 @@ from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest, ToolMessages, ToolOutcome
 from seqoria_runtime.testing._tools.dag import FaultPlan
 from seqoria_runtime.toolbox import LocalToolbox
-from seqoria_runtime.toolbox._hidden.arguments import Arguments
+from seqoria_runtime.toolbox._hidden.arguments import ToolArguments
 from seqoria_runtime.toolbox._tool import FunctionTool
 
 from .recorder import CALL, RecordedCall, RecordedFunction, Recorder, current_batch
@@ -25,10 +25,12 @@ class RecordedToolbox(LocalToolbox):
 
     def __init__(self, source: LocalToolbox, *, faults: FaultPlan | None = None) -> None:
         super().__init__()
-        self.faults = faults or FaultPlan()
+        self.faults: FaultPlan = faults or FaultPlan()
         self.faults.check_against(source)
-        self.recorder = Recorder()
-        self._tools = {tool.name: self._recorded(tool) for tool in source.tools}
+        self.recorder: Recorder = Recorder()
+        self._tools = {
+            tool.name: self._recorded(tool) for tool in source.tools if isinstance(tool, FunctionTool)
+        }
 
     def trace(self, client: AsyncAIClient) -> Trace:
         """Return what was recorded so far, with the limits of the client that ran it."""
@@ -56,7 +58,7 @@ class _RecordedArguments:
 
     def __init__(self, tool: FunctionTool, recorder: Recorder) -> None:
         self._tool = tool
-        self._inner: Arguments = tool.arguments
+        self._inner: ToolArguments = tool.arguments
         self._recorder = recorder
 
     @property

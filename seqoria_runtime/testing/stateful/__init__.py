@@ -5,7 +5,7 @@ Needs hypothesis (extra `testing`).
 
 from seqoria_runtime.testing.strategies import _needs_hypothesis  # noqa: F401 - raises before an import below fails
 
-from ._client_machine import ClientMachine
+from ._client_machine import ClientMachine, Conversation
 from ._machine import AsyncRuleBasedStateMachine, initialize, invariant, rule
 
-__all__ = ["AsyncRuleBasedStateMachine", "ClientMachine", "initialize", "invariant", "rule"]
+__all__ = ["AsyncRuleBasedStateMachine", "ClientMachine", "Conversation", "initialize", "invariant", "rule"]

@@ -37,6 +37,7 @@ from seqoria_runtime.testing.tools import (
     sleeps,
 )
 from seqoria_runtime.toolbox import LocalToolbox
+from seqoria_runtime.toolbox._tool import FunctionTool
 
 from ._machine import initialize, invariant, rule
 from ._server_life import ServerLife
@@ -77,7 +78,7 @@ class ClientMachine(ServerLife):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tools = self.toolbox()
+        self.tools: LocalToolbox = self.toolbox()
         self._callable = _Joined([self.tools, *(server.toolbox for server in self.mcp_servers)])
         self._scripts: dict[str, list[Reply]] = {}
         self._known: list[Conversation] = []
@@ -113,14 +114,16 @@ class ClientMachine(ServerLife):
         return AsyncAIClient([model], local_toolbox=self.tools, max_concurrency=2, tool_timeout=2.5)
 
     async def start(self) -> None:
-        self.model = ScriptedProvider(self._reply)
-        self.client = self.make_client(self.model)
+        """Open the client. Never cancelled."""
+        self.model: ScriptedProvider = ScriptedProvider(self._reply)
+        self.client: AsyncAIClient = self.make_client(self.model)
         self._stack = AsyncExitStack()
         self._background: TaskGroup = await self._stack.enter_async_context(anyio.create_task_group())
         self._open = await self._stack.enter_async_context(AsyncExitStack())
         await self._open.enter_async_context(self.client)
 
     async def stop(self) -> None:
+        """Close the client, and check that nothing is left behind. Never cancelled."""
         await self._stack.aclose()
         for conversation in self._known:
             self._drop(conversation)
@@ -299,4 +302,9 @@ class _Joined(LocalToolbox):
 
     def __init__(self, toolboxes: Iterable[LocalToolbox]) -> None:
         super().__init__()
-        self._tools = {tool.name: tool for toolbox in toolboxes for tool in toolbox.tools}
+        self._tools = {
+            tool.name: tool
+            for toolbox in toolboxes
+            for tool in toolbox.tools
+            if isinstance(tool, FunctionTool)
+        }

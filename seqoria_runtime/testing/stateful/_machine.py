@@ -36,7 +36,7 @@ class AsyncRuleBasedStateMachine(stateful.RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._stepper: LoopStepper | None = None
-        self.failed = False
+        self.failed: bool = False
         """Whether a rule or an invariant has raised, so that `stop` only has to clean up."""
 
     @classmethod

@@ -29,7 +29,7 @@ class ServerLife(AsyncRuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mcp_servers = tuple(self.servers())
+        self.mcp_servers: tuple[ScriptedMCPServer, ...] = tuple(self.servers())
         self._configs = [self.config_of(server) for server in self.mcp_servers]
         self._offers: list[LocalToolbox] = [server.toolbox for server in self.mcp_servers]
         self._added: list[str] = []

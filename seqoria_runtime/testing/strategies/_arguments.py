@@ -39,7 +39,7 @@ _FORMATS: Mapping[str, Values] = {
 
 
 def json_values(schema: Mapping[str, Any] | bool = True) -> Values:
-    """Values that a JSON schema allows, such as the arguments of a tool by its `inputSchema`.
+    """Values that a JSON schema allows, such as the arguments of a tool by its `input_schema`.
 
     Understands what pydantic writes: types, enumerations, bounds, patterns, common formats, references
     (even recursive ones), unions, tuples and objects.

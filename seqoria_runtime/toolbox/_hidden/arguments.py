@@ -1,7 +1,4 @@
-"""Owns the way of a call's arguments: what the model sent is checked, then trusted values come in.
-
-Knows nothing of the function, of its signature or of the texts that a model reads.
-"""
+"""Prepares the arguments of a call: checks what the model sent, then adds the trusted values."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,18 +10,18 @@ from pydantic import ValidationError
 from seqoria_runtime._base.tools import HiddenParameter
 from seqoria_runtime.models import ToolErrorKind
 
-from .trusted import Trusted, invalid_in, merged, not_valid, pending_in
+from .trusted_values import TrustedValues, invalid_text, invalid_value, merge_required, pending_parameters
 
 _logger: Final = logging.getLogger(__name__)
 
 Check: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
-CheckWithin: TypeAlias = Callable[[Mapping[str, Any], Trusted], dict[str, Any]]
+CheckWithin: TypeAlias = Callable[[Mapping[str, Any], TrustedValues], dict[str, Any]]
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class HiddenValuesError(Exception):
-    """Trusted values are missing (`missing` names them) or do not fit; the text repeats no value."""
+    """Trusted values are missing (`missing` names them) or not valid; the text contains no value."""
 
     def __init__(
         self, text: str = "", *, missing: Sequence[str] = (), kind: ToolErrorKind = "missing_parameter"
@@ -34,23 +31,23 @@ class HiddenValuesError(Exception):
         self.kind = kind
 
 
-class Arguments(Protocol):
-    """How the arguments of one tool are prepared."""
+class ToolArguments(Protocol):
+    """Prepares the arguments of one tool."""
 
     @property
     def hidden(self) -> tuple[HiddenParameter, ...]: ...
 
     def check(self, arguments: Mapping[str, Any], override: bool) -> Any:
-        """Check what the model sent; raises `ValidationError`."""
+        """Check what the model sent; raise `ValidationError`."""
 
     def missing(self, prepared: Any) -> tuple[HiddenParameter, ...]: ...
 
     def complete(self, prepared: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the arguments of the function; raises `HiddenValuesError`."""
+        """Return the arguments of the function; raise `HiddenValuesError`."""
 
 
 class PublicArguments:
-    """Arguments that all come from the model: checked, they are complete."""
+    """Arguments that all come from the model: once checked, they are complete."""
 
     def __init__(self, check: Check) -> None:
         self._check = check
@@ -66,24 +63,23 @@ class PublicArguments:
         return prepared
 
 
-class Prepared(NamedTuple):
-    """Checked arguments that wait for trusted values.
+class PreparedArguments(NamedTuple):
+    """Checked arguments that need trusted values.
 
-    `given` is what the model sent for public parameters; `public` are their values, or `None`
-    while hidden fields inside of them have none. `own` are the model's values for hidden
-    parameters, where it may override them. `pending` tells which hidden parameters have no value,
-    and whether they need one.
+    `given` is what the model sent for public parameters; `public` are their values, or `None` while hidden
+    fields inside them have none. `overrides` are the model's values for hidden parameters, if it may
+    override them. `pending` are the hidden parameters without a value, and whether each needs one.
     """
 
     given: Mapping[str, Any]
     public: Mapping[str, Any] | None
-    own: Mapping[str, Any]
+    overrides: Mapping[str, Any]
     pending: Mapping[str, bool]
     override: bool
 
 
 class NestedFields(NamedTuple):
-    """Hidden fields inside of public parameters: `required` has their names, `validate` fills them."""
+    """Hidden fields inside public parameters: `required` has their names, `validate` fills them."""
 
     tool: str
     required: Mapping[str, bool]
@@ -92,39 +88,41 @@ class NestedFields(NamedTuple):
     def check(
         self, given: Mapping[str, Any], override: bool
     ) -> tuple[dict[str, Any] | None, Mapping[str, bool]]:
-        """Give the values if no hidden one is needed, else the names of those that are."""
-        checking = Trusted(checking=True, override=override)
+        """Return the values if no hidden one is needed, or else the pending parameters."""
+        checking = TrustedValues(checking=True, override=override)
         try:
             return self.validate(given, checking), _NOTHING
         except ValidationError as error:
-            pending = pending_in(error)
+            pending = pending_parameters(error)
             if pending is None:
                 raise
             return None, pending
         except Exception:  # noqa: BLE001 - a validator of the application
-            # It may have missed a hidden value, and is asked again when there is one.
+            # A validator like `info.data["user_id"]` fails because the value is pending. `fill` runs it
+            # again with the trusted values, and its failure counts then.
             return None, self.required
         finally:
             log_dropped(checking.dropped, self.tool)
 
     def fill(self, given: Mapping[str, Any], values: Mapping[str, Any], override: bool) -> dict[str, Any]:
-        """Give the values; raises `HiddenValuesError`."""
+        """Return the values; raise `HiddenValuesError`."""
         try:
-            return self.validate(given, Trusted(values, override=override))
+            return self.validate(given, TrustedValues(values, override=override))
         except ValidationError as error:
             failure = _failure(error)
         except Exception as error:  # noqa: BLE001 - a validator of the application
             text = f"a validator of its arguments raised {type(error).__name__}"
             failure = HiddenValuesError(text, kind="invalid_arguments")
-        # Out here no traceback leads on to an error that holds a hidden value.
+        # Raised outside of the `except` blocks: as `__context__`, pydantic's error would carry the value into
+        # logged tracebacks.
         raise failure
 
 
 class HiddenArguments(NamedTuple):
-    """Arguments of which some come from trusted sources.
+    """Arguments some of which come from trusted sources.
 
-    `top` are the hidden parameters of the function itself, with whether they are required;
-    `top_keys` leads to their names from each key under which a model might send them.
+    `top` are the hidden parameters of the function itself, with whether each is required; `top_keys` maps
+    each key under which a model might send one to its name.
     """
 
     tool: str
@@ -135,24 +133,24 @@ class HiddenArguments(NamedTuple):
     trusted: Check
     nested: NestedFields | None
 
-    def check(self, arguments: Mapping[str, Any], override: bool) -> Prepared:
-        given, own, pending = arguments, _NOTHING, self.top
+    def check(self, arguments: Mapping[str, Any], override: bool) -> PreparedArguments:
+        given, overrides, pending = arguments, _NOTHING, self.top
         if not self.top_keys.keys().isdisjoint(arguments):
             given = {key: value for key, value in arguments.items() if key not in self.top_keys}
-            own = self._own(arguments, override)
-            pending = {name: required for name, required in self.top.items() if name not in own}
+            overrides = self._overrides(arguments, override)
+            pending = {name: required for name, required in self.top.items() if name not in overrides}
         if self.nested is None:
-            return Prepared(given, self.public(given), own, pending, override)
+            return PreparedArguments(given, self.public(given), overrides, pending, override)
         public, inside = self.nested.check(given, override)
-        return Prepared(given, public, own, merged([pending, inside]), override)
+        return PreparedArguments(given, public, overrides, merge_required([pending, inside]), override)
 
-    def missing(self, prepared: Prepared) -> tuple[HiddenParameter, ...]:
+    def missing(self, prepared: PreparedArguments) -> tuple[HiddenParameter, ...]:
         if prepared.pending is self.top:
             return self.hidden
-        return listed(prepared.pending)
+        return hidden_parameters(prepared.pending)
 
-    def complete(self, prepared: Prepared, values: Mapping[str, Any]) -> dict[str, Any]:
-        given, public, own, pending, override = prepared
+    def complete(self, prepared: PreparedArguments, values: Mapping[str, Any]) -> dict[str, Any]:
+        given, public, overrides, pending, override = prepared
         missing = [name for name, required in pending.items() if required and name not in values]
         if missing:
             raise HiddenValuesError(missing=missing)
@@ -160,9 +158,9 @@ class HiddenArguments(NamedTuple):
         if public is None:
             assert self.nested is not None
             public = self.nested.fill(given, values, override)
-        return {**public, **trusted, **own}
+        return {**public, **trusted, **overrides}
 
-    def _own(self, arguments: Mapping[str, Any], override: bool) -> Mapping[str, Any]:
+    def _overrides(self, arguments: Mapping[str, Any], override: bool) -> Mapping[str, Any]:
         sent = {self.top_keys[key]: value for key, value in arguments.items() if key in self.top_keys}
         if not override:
             log_dropped(sent, self.tool)
@@ -175,16 +173,16 @@ class HiddenArguments(NamedTuple):
             return self.trusted(values)
         except ValidationError as error:
             detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            failure = HiddenValuesError(not_valid(str(detail["loc"][0]), detail["type"]))
+            failure = HiddenValuesError(invalid_text(str(detail["loc"][0]), detail["type"]))
         except Exception as error:  # noqa: BLE001 - a validator of the application
             failure = HiddenValuesError(
                 f"a validator of its server-populated parameters raised {type(error).__name__}"
             )
-        # Out here no traceback leads on to an error that holds a hidden value.
+        # Outside of the `except` blocks, as in `NestedFields.fill`.
         raise failure
 
 
-def listed(parameters: Mapping[str, bool]) -> tuple[HiddenParameter, ...]:
+def hidden_parameters(parameters: Mapping[str, bool]) -> tuple[HiddenParameter, ...]:
     return tuple(HiddenParameter(name, required) for name, required in parameters.items())
 
 
@@ -194,11 +192,11 @@ def log_dropped(names: Iterable[str], tool: str) -> None:
 
 
 def _failure(error: ValidationError) -> HiddenValuesError:
-    if pending := pending_in(error):
+    if pending := pending_parameters(error):
         return HiddenValuesError(missing=tuple(pending))
-    if problem := invalid_in(error):
+    if problem := invalid_value(error):
         return HiddenValuesError(problem)
-    # The message of a validator that saw hidden values may repeat them; the kind of the error does not.
+    # A validator that saw trusted values may repeat them in its message; the kind of its error does not.
     details = error.errors(include_url=False, include_context=False, include_input=False)
     places = ", ".join(f"{'.'.join(map(str, detail['loc']))} ({detail['type']})" for detail in details)
     text = f"its arguments are not valid together with its server-populated parameters: {places}"

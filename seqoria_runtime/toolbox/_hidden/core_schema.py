@@ -1,15 +1,13 @@
-"""Owns the walk through a pydantic-core schema, which is a tree of dictionaries with a `type` each.
+"""Walks through pydantic's core schemas. Never changes one: pydantic shares them between models."""
 
-Knows nothing of tools; never changes a schema, since pydantic shares them between models.
-"""
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from seqoria_runtime.toolbox._reading.fields import Definitions, Node
 
-Node: TypeAlias = dict[str, Any]
-Definitions: TypeAlias = Mapping[str, Node]
-
-_HOLDS_NODES = frozenset({
+# The keys under which a node has child nodes: one, a list, a list of (node, label), or a dictionary. Other
+# keys may hold dictionaries that look like nodes, such as a default `{"type": "point"}`.
+_KEYS_OF_NODES = frozenset({
     "arguments_schema",
     "choices",
     "definitions",
@@ -29,8 +27,9 @@ _HOLDS_NODES = frozenset({
     "var_kwargs_schema",
 })  # fmt: skip
 
-# What such a node gives is new or cannot be changed; any other node may hand on what it was given.
-_MAKES_NEW = frozenset({
+# The validated value of such a node is a new object or cannot be changed. Any other node (`any`, `json`, a
+# function of the application, or a type of a later pydantic) may return the very list that it was given.
+_RETURNS_NEW = frozenset({
     "bool", "bytes", "chain", "complex", "dataclass", "dataclass-args", "dataclass-field", "date", "datetime",
     "decimal", "default", "definition-ref", "definitions", "dict", "enum", "float", "frozenset", "int",
     "json-or-python", "lax-or-strict", "list", "literal", "model", "model-field", "model-fields",
@@ -40,8 +39,8 @@ _MAKES_NEW = frozenset({
 
 
 def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
-    """Make a node like this one whose children are changed."""
-    return {key: _map(value, change) if key in _HOLDS_NODES else value for key, value in node.items()}
+    """Return a copy of the node with changed children."""
+    return {key: _map(value, change) if key in _KEYS_OF_NODES else value for key, value in node.items()}
 
 
 def _map(value: Any, change: Callable[[Node], Node]) -> Any:
@@ -66,39 +65,40 @@ def children(node: Node) -> list[Node]:
 
 
 def reachable(root: Node, definitions: Definitions) -> Iterator[Node]:
-    """Yield `root` and all nodes below it, those behind references included, each definition once."""
+    """Yield `root` and all nodes below it, and those behind references, each definition once."""
     waiting, followed = [root], set[str]()
     while waiting:
         node = waiting.pop()
         yield node
         waiting.extend(children(node))
         reference = node.get("schema_ref", "")
+        # A model with a field of its own type refers to itself: without `followed` this would never end.
         if reference in definitions and reference not in followed:
             followed.add(reference)
             waiting.append(definitions[reference])
 
 
-def hands_on_its_input(root: Node, definitions: Definitions) -> bool:
-    """Tell whether a validated value may hold a list or dictionary that was in the input."""
+def may_return_input(root: Node, definitions: Definitions) -> bool:
+    """Return whether a validated value may contain a list or dictionary of the input."""
     return any(
-        node["type"] not in _MAKES_NEW
+        node["type"] not in _RETURNS_NEW
         or "allow" in {node.get("extra_behavior"), (node.get("config") or {}).get("extra_fields_behavior")}
         for node in reachable(root, definitions)
     )
 
 
 def is_strict(root: Node, definitions: Definitions) -> bool:
-    """Tell whether some part refuses what stands for its values in JSON, as text does for a date."""
+    """Return whether some part is strict, and so refuses JSON's form of its values, as text for a date."""
     return any(
         node.get("strict") or (node.get("config") or {}).get("strict")
         for node in reachable(root, definitions)
     )
 
 
-def copied(value: Any) -> Any:
-    """Copy the lists and dictionaries of a JSON value."""
+def copy_json(value: Any) -> Any:
+    """Return a copy of the lists and dictionaries of a JSON value."""
     if type(value) is dict:
-        return {key: copied(item) for key, item in value.items()}
+        return {key: copy_json(item) for key, item in value.items()}
     if type(value) is list:
-        return [copied(item) for item in value]
+        return [copy_json(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""Owns the JSON schema that a model is told: pydantic's, without a trace of hidden parameters."""
+"""Makes the JSON schema for the model: pydantic's, without any trace of hidden parameters."""
 
 from collections.abc import Callable, Set
 from typing import Any, Final
@@ -13,7 +13,7 @@ _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
 
 
 class _PublicJsonSchema(GenerateJsonSchema):
-    # A default that has no JSON form is left out of the schema; that is no news to the application.
+    # A default without a JSON form is left out of the schema; the application need not be warned of that.
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012
 
     def field_is_present(self, field: Any) -> bool:
@@ -21,10 +21,10 @@ class _PublicJsonSchema(GenerateJsonSchema):
 
 
 def json_schema(schema: CoreSchema, hidden_keys: Set[str]) -> dict[str, Any]:
-    """Describe the public parameters; `hidden_keys` are the names and aliases that must not occur.
+    """Return the schema of the public parameters, without the names and aliases in `hidden_keys`.
 
-    Pydantic leaves hidden fields out where it describes them itself; what an application wrote by
-    hand (a whole schema, an example, a default) is searched for them as well.
+    Pydantic leaves hidden fields out of what it describes itself. What the application wrote by hand (a
+    schema, an example, a default) is searched for them as well.
     """
     described = _PublicJsonSchema().generate(schema)
     return _without(described, hidden_keys) if hidden_keys else described

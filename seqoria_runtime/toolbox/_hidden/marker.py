@@ -1,15 +1,17 @@
-"""Owns `HIDDEN`, the marker in annotations, and finds it again in the schemas that pydantic makes of them."""
+"""`HIDDEN`, the marker in annotations, and how to find it in the core schemas that pydantic makes."""
 
 from typing import Any, Final
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from .core_schema import Definitions, Node, children
+from seqoria_runtime.toolbox._reading.fields import Definitions, Node
+
+from .core_schema import children
 
 _KEY: Final = "seqoria_runtime_hidden"
 
-# The marker may stand under these and still speak of the whole field: `Optional[Annotated[str, HIDDEN]]`.
+# A marker below these still hides the whole field: `Optional[Annotated[str, HIDDEN]]`.
 _TRANSPARENT = frozenset({
     "chain", "default", "function-after", "function-before", "function-wrap", "nullable", "union",
 })  # fmt: skip
@@ -21,7 +23,8 @@ class HiddenMarker:
     __slots__ = ()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        # A chain of one step validates, serializes and describes as the step alone does.
+        # Metadata on the type's schema, which pydantic shares, would hide every other field of that type. A
+        # chain of one step validates, serializes and describes exactly like the step.
         return core_schema.chain_schema([handler(source)], metadata={_KEY: True})
 
     def __repr__(self) -> str:
@@ -32,17 +35,19 @@ HIDDEN: Final = HiddenMarker()
 """Hides a parameter, or a field of a model, from the model: `user_id: Annotated[str, HIDDEN]`."""
 
 
-def is_marker(node: Node) -> bool:
+def is_marked(node: Node) -> bool:
     return bool((node.get("metadata") or {}).get(_KEY))
 
 
-def marks_all_of(node: Node, definitions: Definitions) -> bool:
-    """Tell whether the value that this node validates is hidden as a whole."""
-    if is_marker(node):
+def hides_whole_value(node: Node, definitions: Definitions) -> bool:
+    """Return whether the whole value that this node validates is hidden."""
+    if is_marked(node):
         return True
     reference = node.get("schema_ref", "")
     if reference in definitions:
-        # Without itself, lest a definition lead back to itself for ever.
+        # Without the definition itself: `type Tree = list[Tree] | None` refers to itself forever.
         others = {name: schema for name, schema in definitions.items() if name != reference}
-        return marks_all_of(definitions[reference], others)
-    return node["type"] in _TRANSPARENT and any(marks_all_of(child, definitions) for child in children(node))
+        return hides_whole_value(definitions[reference], others)
+    return node["type"] in _TRANSPARENT and any(
+        hides_whole_value(child, definitions) for child in children(node)
+    )

@@ -1,7 +1,7 @@
-"""Owns the rewriting of a tool's schema, so that hidden fields of its structs are filled from `Trusted`.
+"""Rewrites a tool's core schema, so that the hidden fields of its structs are filled from `TrustedValues`.
 
-A struct is a model, a dataclass or a typed dictionary. Which choice of a union fits, what a list
-holds and what the application's validators say stays pydantic's business. Knows no values.
+A struct is a model, a dataclass or a typed dictionary. Everything else stays with pydantic: which choice of
+a union fits, what a list contains, and what the application's validators do.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,29 +9,39 @@ from typing import Any, Final
 
 from pydantic_core import core_schema
 
-from .core_schema import Definitions, Node, map_children, reachable
-from .marker import is_marker, marks_all_of
-from .trusted import NO_VALUE, FillField, FilterStruct, HiddenField, MarkSet, settle_union, try_choice
+from seqoria_runtime.toolbox._reading.fields import Definitions, Node
+
+from .core_schema import map_children, reachable
+from .marker import hides_whole_value, is_marked
+from .trusted_values import (
+    NO_VALUE,
+    FillField,
+    FilterStruct,
+    HiddenField,
+    MarkFieldsSet,
+    validate_choice,
+    validate_union,
+)
 
 _HIDDEN_FIELD: Final = "seqoria_runtime_hidden_field"
 _STRUCTS: Final = frozenset({"dataclass-args", "model-fields", "typed-dict"})
-# Validators of the application that may read hidden fields before the struct does.
+# Validators of the application that see the input before the struct, and may read hidden fields in it.
 _READS_INPUT: Final = frozenset({"function-before", "function-wrap"})
 
 
 class StrayMarkerError(Exception):
-    """`HIDDEN` stands at a part of a type, as in `list[Annotated[str, HIDDEN]]`."""
+    """`HIDDEN` marks only a part of a type, as in `list[Annotated[str, HIDDEN]]`."""
 
 
-def fields_below(root: Node, definitions: Definitions) -> Iterator[tuple[str, Node]]:
-    """Yield each field, with its name, of each struct that can be reached."""
+def struct_fields(root: Node, definitions: Definitions) -> Iterator[tuple[str, Node]]:
+    """Yield the name and the field, for each field of each struct that can be reached."""
     for node in reachable(root, definitions):
         if node["type"] in _STRUCTS:
             yield from _fields(node)
 
 
-def marked(fields: Iterable[tuple[str, Node]], definitions: Definitions) -> frozenset[str]:
-    return frozenset(name for name, field in fields if marks_all_of(field["schema"], definitions))
+def names_marked(fields: Iterable[tuple[str, Node]], definitions: Definitions) -> frozenset[str]:
+    return frozenset(name for name, field in fields if hides_whole_value(field["schema"], definitions))
 
 
 def is_hidden_field(field: Node) -> bool:
@@ -39,7 +49,7 @@ def is_hidden_field(field: Node) -> bool:
 
 
 def keys_of(field: Node, name: str) -> tuple[str, ...]:
-    """The keys under which an input may hold the field: its name and its plain aliases."""
+    """Return the keys under which an input may contain the field: its name and its plain aliases."""
     alias = field.get("validation_alias", ())
     aliases = [alias] if isinstance(alias, str) else [str(path[0]) for path in alias if len(path) == 1]
     return tuple(dict.fromkeys([name, *aliases]))
@@ -50,17 +60,17 @@ def is_required(field: Node) -> bool:
 
 
 def standalone(field: Node) -> Node:
-    """Make the field of a typed dictionary that is looked up by its name alone, and may be absent."""
+    """Return the field without aliases, and optional."""
     return {**_renamed(field), "required": False}
 
 
 def _filled(field: Node, name: str) -> Node:
-    """Make the field one that takes its value from the context, and is in no JSON schema."""
+    """Return a field that takes its value from the context, and is in no JSON schema."""
     fill = FillField(name, is_required(field), has_default=field["schema"]["type"] == "default")
     schema = _wrapped(field["schema"], fill)
     metadata = {**(field.get("metadata") or {}), _HIDDEN_FIELD: True}
     with_default = core_schema.with_default_schema(schema, default=NO_VALUE, validate_default=True)
-    # A field of a typed dictionary cannot be required and have a default.
+    # Only the fields of a typed dictionary have `required`, and pydantic-core refuses one with a default.
     optional = {"required": False} if "required" in field else {}
     return _renamed({**field, **optional, "schema": with_default, "metadata": metadata})
 
@@ -70,7 +80,7 @@ def _renamed(field: Node) -> Node:
 
 
 class Rewriter:
-    """Rewrites a schema for one set of hidden names; `definitions` are the ones that it met, rewritten."""
+    """Rewrites a schema for one set of hidden names; it refers to the rewritten `definitions`."""
 
     def __init__(self, hidden: frozenset[str], definitions: Definitions) -> None:
         self._hidden = hidden
@@ -78,8 +88,8 @@ class Rewriter:
         self.definitions: dict[str, Node] = {}
 
     def rewrite(self, node: Node) -> Node:
-        """Make the schema that fills hidden fields; raises `StrayMarkerError`."""
-        if is_marker(node):
+        """Return the schema that fills hidden fields; raise `StrayMarkerError`."""
+        if is_marked(node):
             raise StrayMarkerError
         if node["type"] in _STRUCTS:
             return self._struct(node)
@@ -90,6 +100,8 @@ class Rewriter:
             return node
         new = map_children(node, self.rewrite)
         if node["type"] in _READS_INPUT and (fields := _filtered_fields(new["schema"])):
+            # `@model_validator(mode="before")` runs before the struct's filter: without a filter here it
+            # would read the value that the model sent for a hidden field.
             return _filtered(new, FilterStruct(fields, shows=True))
         return new
 
@@ -112,7 +124,9 @@ class Rewriter:
         if not hidden:
             return new
         if node["type"] == "model-fields":
-            mark = MarkSet(frozenset(field.name for field in hidden))
+            # To pydantic a filled field was not in the input, and `model_dump(exclude_unset=True)` in the
+            # tool would leave it out.
+            mark = MarkFieldsSet(frozenset(field.name for field in hidden))
             new = _around(new, core_schema.with_info_after_validator_function, mark)
         return _filtered(new, FilterStruct(hidden, shows=False))
 
@@ -121,16 +135,17 @@ class Rewriter:
 
     def _union(self, node: Node) -> Node:
         choices = [self._choice(choice) for choice in node["choices"]]
-        return _wrapped({**node, "choices": choices}, settle_union)
+        return _wrapped({**node, "choices": choices}, validate_union)
 
     def _choice(self, choice: Any) -> Any:
         schema, label = choice if isinstance(choice, (list, tuple)) else (choice, self._label(choice))
-        if not any(name in self._hidden for name, _ in fields_below(schema, self._definitions)):
+        if not any(name in self._hidden for name, _ in struct_fields(schema, self._definitions)):
             return self.rewrite(schema) if schema is choice else (self.rewrite(schema), label)
-        return (_wrapped(self.rewrite(schema), try_choice), label)
+        # The wrapper would change the choice's name in error messages, so the label is set.
+        return (_wrapped(self.rewrite(schema), validate_choice), label)
 
     def _label(self, choice: Node) -> str:
-        """Name a choice in errors as pydantic does, after its class."""
+        """Return the name that pydantic uses for a choice in errors: that of its class."""
         named = self._definitions.get(choice.get("schema_ref", ""), choice)
         while "cls" not in named and "schema" in named:
             named = named["schema"]
@@ -150,7 +165,7 @@ def _filtered(node: Node, filter_: FilterStruct) -> Node:
 
 
 def _filtered_fields(node: Node) -> tuple[HiddenField, ...]:
-    """The hidden fields of the struct that gets this node's input as it is."""
+    """Return the hidden fields of the struct that gets this node's input unchanged."""
     if node["type"] in {"dataclass", "function-after", "model"}:
         return _filtered_fields(node["schema"])
     function = node["function"]["function"] if node["type"] == "function-before" else None
@@ -162,7 +177,7 @@ def _wrapped(node: Node, function: Any) -> Node:
 
 
 def _around(node: Node, make: Any, function: Any) -> Node:
-    """Put a function around a node; references to the node lead to the whole from then on."""
+    """Put a function around a node; references to the node now lead to the function."""
     inner = {key: value for key, value in node.items() if key != "ref"}
     outer: Node = make(function, inner, ref=node.get("ref"))
     return outer

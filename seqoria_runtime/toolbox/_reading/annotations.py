@@ -1,7 +1,4 @@
-"""Owns the meaning of annotations: turns strings into the types they name, where the function was written.
-
-Knows nothing of tools or schemas.
-"""
+"""Resolves annotations: turns strings into the types that they name where the function was written."""
 
 import inspect
 import sys
@@ -14,8 +11,8 @@ from typing import Any, NamedTuple
 class Scope(NamedTuple):
     """The names that a function's annotations may use.
 
-    `class_names` are those of the class body around a method; they are asked last, since an
-    attribute may well be called like a type.
+    `class_names` are those of the class body around a method. They come last: an attribute may well have
+    the name of a type, as in `date: "date"`.
     """
 
     global_names: Mapping[str, Any]
@@ -23,7 +20,7 @@ class Scope(NamedTuple):
     class_names: Mapping[str, Any]
 
     def resolve(self, annotation: Any) -> Any:
-        """Give the type; raises what evaluating the annotation raises, a `NameError` mostly."""
+        """Return the type; raise what evaluating the annotation raises, usually a `NameError`."""
         if annotation is inspect.Parameter.empty:
             return Any
         try:
@@ -33,10 +30,10 @@ class Scope(NamedTuple):
 
 
 def scope_of(function: Any, owner: type | None = None) -> Scope:
-    """Collect the names around `function`, a plain function; `owner` is the class it is a method of.
+    """Return the names around `function`, a plain function; `owner` is the class of a method.
 
-    Has to be called while the functions around it still run, if their local classes are to be seen:
-    nothing else holds a class that only annotations mention.
+    Call it while the functions around it still run, or their local classes are not found: nothing else
+    refers to a class that only annotations mention.
     """
     function = inspect.unwrap(function)
     if not isinstance(function, FunctionType):
@@ -75,7 +72,7 @@ def _closure(function: FunctionType) -> dict[str, Any]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             names[name] = cell.cell_contents
-        except ValueError:  # the name is assigned later than the tool is registered
+        except ValueError:  # the variable has no value yet when the tool is registered
             continue
     return names
 

@@ -1,7 +1,4 @@
-"""Owns the reading of docstrings: the first line and the descriptions of parameters.
-
-Reads the Google, NumPy and Sphinx styles, also mixed. Knows nothing of signatures.
-"""
+"""Parses docstrings in Google, NumPy and Sphinx style, also mixed: the first line, and the parameters."""
 
 import inspect
 import re
@@ -56,7 +53,7 @@ def _sphinx(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _entries(section: Sequence[str], level: int) -> Iterator[tuple[str, list[str]]]:
-    """Split a section into its entries: the line at `level`, and the deeper lines that follow it."""
+    """Yield the entries of a section: a line at `level`, and the deeper lines after it."""
     for start, line in enumerate(section):
         if line.strip() and _indent(line) == level:
             yield line, _more_indented(section[start + 1 :], than=level)

@@ -1,7 +1,4 @@
-"""Owns the reading of a function: what it is called, what it takes and how it has to be run.
-
-Knows nothing of pydantic or JSON schema.
-"""
+"""Reads a function: its name, its parameters, and whether it blocks."""
 
 import functools
 import inspect
@@ -17,7 +14,7 @@ _Predicate: TypeAlias = Callable[[Any], bool]
 
 
 class Parameter(NamedTuple):
-    """One named parameter; `default` is `inspect.Parameter.empty` where there is none."""
+    """One named parameter; `default` is `inspect.Parameter.empty` if it has none."""
 
     name: str
     annotation: Any
@@ -26,7 +23,7 @@ class Parameter(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """All that a toolbox has to know of a function; `own_name` is its name in the code."""
+    """What a toolbox needs to know about a function; `own_name` is its name in the code."""
 
     function: Callable[..., Any]
     own_name: str
@@ -36,7 +33,7 @@ class Signature(NamedTuple):
 
 
 def own_name_of(function: Any) -> str:
-    """Name a function, a method, the function of a partial, or the class of a callable object."""
+    """Return the name of a function, a method, a partial's function, or a callable object's class."""
     inner = _without_partials(function)
     name = getattr(inner, "__name__", None)
     return name if isinstance(name, str) else type(inner).__name__
@@ -66,9 +63,9 @@ def _parameters(function: Any, tool: str, scope: Scope, docstring: str | None) -
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError, NameError) as error:
-        raise TypeError(f"Tool {tool!r} has no signature that could be read: {error}") from error
+        raise TypeError(f"Tool {tool!r} has no signature that can be read: {error}") from error
     described = parameter_descriptions(docstring)
-    # What a partial has bound is decided; it is no parameter any more.
+    # `inspect` still lists what a partial has bound by keyword, but the model must not set it.
     bound = function.keywords if isinstance(function, functools.partial) else {}
     for position, parameter in enumerate(parameters):
         if parameter.name in bound:
@@ -101,7 +98,7 @@ def _refuse_unnamed(parameter: inspect.Parameter, tool: str) -> None:
         )
     if parameter.kind in _Variable:
         raise TypeError(
-            f"Tool {tool!r}: parameter {str(parameter).partition(':')[0]!r} takes any arguments, "
+            f"Tool {tool!r}: parameter {str(parameter).partition(':')[0]!r} accepts any arguments, "
             "but the parameters of a tool must be explicitly named"
         )
 
@@ -144,7 +141,7 @@ def _owner(function: Any) -> type | None:
 
 
 def _object_doc(function: Any) -> str | None:
-    """Prefer what the call does to what the class is."""
+    """Return the docstring of `__call__`, or else of the class."""
     return type(function).__call__.__doc__ or type(function).__doc__
 
 

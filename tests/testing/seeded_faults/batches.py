@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 from seqoria_runtime._execution.batches.batch import Batch
 from seqoria_runtime._execution.batches.planner import Planner, SkippedCall
 from seqoria_runtime._execution.calls.scheduler import Scheduler
-from seqoria_runtime._execution.places.places import Group
+from seqoria_runtime._execution.places.pool import Group
 from seqoria_runtime.models import ToolCallError, ToolCallOutcome
 
 

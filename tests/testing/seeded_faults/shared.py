@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 
-from seqoria_runtime._execution.places.places import Grant, Places
-from seqoria_runtime._execution.places.pool import Place
+from seqoria_runtime._execution.places.places import Places
+from seqoria_runtime._execution.places.pool import Grant, Place
 from seqoria_runtime._execution.streams.hosted import HostedWork
 from seqoria_runtime.models import ToolCallOutcome, ToolCallRequest
 

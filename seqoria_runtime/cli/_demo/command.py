@@ -26,7 +26,7 @@ def _run(arguments: Namespace) -> int:
     from seqoria_runtime.cli._interrupts import run_interruptibly
     from seqoria_runtime.cli._text import can_animate, make_console
 
-    from ._play import Pace, play
+    from .play import Pace, play
 
     console = make_console(plain=arguments.plain)
     animated = not arguments.plain and can_animate(console)

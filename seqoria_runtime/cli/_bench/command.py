@@ -50,7 +50,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 def _run(arguments: Namespace) -> int:
     from seqoria_runtime.cli._text import make_console
 
-    from ._view import show_report
+    from .view import show_report
 
     _check_arguments(arguments)
     run = _BenchRun(arguments, _workload_of(arguments), make_console(stderr=True))
@@ -166,7 +166,7 @@ class _BenchRun:
             )
 
     def _note(self, progress: "Progress") -> None:
-        from ._view import show_progress
+        from .view import show_progress
 
         self._runs.append(progress.run)
         show_progress(self._console, progress)

@@ -1,6 +1,6 @@
-"""Owns one configured server: which connection to it is the present one, and when it is opened again.
+"""Keeps one configured server connected: opens a new connection when one is lost or must be renewed.
 
-One task, `run`, holds a server; its connections are tasks below it. Knows nothing of other servers.
+One task, `run`, keeps the server; each connection is a child task.
 """
 
 import random
@@ -14,26 +14,28 @@ from anyio import CancelScope, Event
 from anyio.abc import TaskGroup
 
 from seqoria_runtime._base.retry_policy import RetryPolicy
+from seqoria_runtime.mcp._config.oauth_config import TokenStorage
 from seqoria_runtime.mcp._config.server_config import MCPServerConfig
 from seqoria_runtime.mcp._config.status import ServerState, ServerStatus
+from seqoria_runtime.mcp._login.login import auth_for
+from seqoria_runtime.mcp._transport.connection_end import Log
 from seqoria_runtime.mcp._transport.failures import RequestFailed
-from seqoria_runtime.mcp._transport.transports import Log
 
 from .breaker import Breaker
-from .connection import Connection, ConnectionEvents
+from .connection import ConnectionEvents, SingleConnection
 from .tool_list import ToolList
 
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 30.0
-# A connection that was lost sooner counts as a failed attempt, so that a server that dies at once is not
-# started over and over.
+# A connection that is lost sooner counts as a failed attempt. Otherwise a server that exits right after the
+# handshake would be restarted without a pause, for ever.
 _STEADY_SECONDS = 10.0
 _NOT_STARTED = "is not connected: refresh_tools() connects it"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What all servers of a client have in common. Times are seconds; `wall` gives Unix time."""
+    """The options that all servers of a client share. Times are seconds; `wall` returns Unix time."""
 
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     breaker_threshold: int = 5
@@ -42,29 +44,33 @@ class ServerOptions:
     wall: Callable[[], float] = time.time
 
 
-class Server:
-    """A server's connection, kept up while `run` runs; `closed` is set when nothing of it is left."""
+class ServerConnection:
+    """A server that stays connected while `run` runs; `closed` is set when everything is closed.
+
+    `storage` keeps the tokens of a login, unless the configuration has a storage.
+    """
 
     def __init__(
         self,
         config: MCPServerConfig,
         options: ServerOptions,
+        storage: TokenStorage,
         *,
-        auth: Any,
         on_tools_changed: Callable[[], None],
         log: Log,
     ) -> None:
         self.config = config
-        self.list = ToolList(config.timeout, on_tools_changed, log)
-        self.breaker = Breaker(options.breaker_threshold, options.breaker_reset_after)
-        self.closed = Event()
-        self.started = False
+        self.storage = storage
+        self.list: ToolList = ToolList(config.timeout, on_tools_changed, log)
+        self.breaker: Breaker = Breaker(options.breaker_threshold, options.breaker_reset_after)
+        self.closed: Event = Event()
+        self.started: bool = False
         self._options = options
-        self._auth = auth
+        self._auth = auth_for(config, storage)
         self._log = log
         self._protocol = config.protocol
-        self._current: Connection | None = None
-        self._live: set[Connection] = set()
+        self._current: SingleConnection | None = None
+        self._live: set[SingleConnection] = set()
         self._keeping = CancelScope()
         self._wake = Event()
         self._attempt_over = Event()
@@ -80,6 +86,7 @@ class Server:
         return self.config.name
 
     def status(self) -> ServerStatus:
+        """Return how the server is now."""
         connection = self._current
         return ServerStatus(
             name=self.name,
@@ -93,15 +100,20 @@ class Server:
         )
 
     def start(self, spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]) -> None:
-        """Have `spawn` start `run` in a task of its own; does nothing the second time."""
+        """Have `spawn` start a task for `run`; do nothing the second time."""
         if not self.started and self._stop_cause is None:
             self.started = True
             spawn(self.run)
 
     async def run(self) -> None:
-        """Connect, and connect again whenever the connection is lost, until `stop` is called."""
+        """Connect, and connect again whenever the connection is lost, until `stop` is called.
+
+        If the caller is cancelled, everything is closed.
+        """
         try:
             async with anyio.create_task_group() as group:
+                # Cancels only the keeping: the connections close by themselves, so that a process gets the
+                # end of its input and an HTTP server the end of its session.
                 with self._keeping:
                     await self._keep_connected(group)
                 for connection in tuple(self._live):
@@ -124,33 +136,40 @@ class Server:
             self.closed.set()
 
     async def attempted(self) -> RequestFailed | None:
-        """Wait until it is connected, or the attempt to has failed; give the failure."""
+        """Wait until the server is connected or an attempt has failed, and return the failure.
+
+        Starts an attempt if none is running. A cancelled caller leaves the attempt running.
+        """
         if self._current is not None and self._current.usable:
             return None
         if self._stop_cause is not None or not self.started:
             return self._failure if self._stop_cause is None else RequestFailed(self._stop_cause, ran=False)
-        over = self._attempt_over
         if self._state != "connecting":
             self._wake.set()
-        await over.wait()
+        # The event of this attempt: `_end_attempt` sets it and makes another one for the next.
+        await self._attempt_over.wait()
         return None if self._current is not None else self._failure
 
-    async def connected(self) -> Connection:
-        """The open connection; waits for the attempt that runs, or makes one. Raises `RequestFailed`."""
+    async def connected(self) -> SingleConnection:
+        """Return the open connection; wait for an attempt as `attempted` does. Raises `RequestFailed`."""
         failure = await self.attempted()
         if failure is not None:
-            raise failure.before_it_was_sent()
+            raise failure.unsent()
         assert self._current is not None
         return self._current
 
-    def renew(self, connection: Connection) -> None:
-        """Open a new connection in the place of this one, if it is the present one; calls in flight go on."""
-        connection.retire("knows this session no longer")
+    def renew(self, connection: SingleConnection) -> None:
+        """Renew the session: replace this connection by a new one; its calls in flight continue.
+
+        Ten calls may find at the same time that their session is gone. `retire` is idempotent, and the
+        keeper opens one new connection for all of them.
+        """
+        connection.retire("no longer knows this session")
 
     async def refresh(self, *, may_ask: bool = True) -> None:
-        """Read the list of tools again, or connect; what stands in the way is in the status then.
+        """Read the list of tools again, or connect; a failure is in the status afterwards.
 
-        Without `may_ask`, a server that waits for a login is left alone.
+        `may_ask=False`: do not start a login. A cancelled caller leaves the list as it was.
         """
         connection = self._current
         if connection is not None and connection.usable:
@@ -172,9 +191,10 @@ class Server:
             if self._failures:
                 await self._pause()
 
-    async def _attempt(self, group: TaskGroup) -> Connection | None:
-        """Try once to connect; give the open connection."""
+    async def _attempt(self, group: TaskGroup) -> SingleConnection | None:
+        """Try once to connect; return the open connection, or `None`."""
         self._set_state("connecting")
+        # From here on this attempt answers whoever waits; a wish from before must not cause another one.
         self._wake = Event()
         connection = await self._open(group, self._protocol)
         if connection.failure is not None and self._died_of_the_probe(connection):
@@ -186,48 +206,52 @@ class Server:
             self._error = None
             self._set_state("connected")
         else:
+            # The server that died of the probe may come back as a newer version.
             self._protocol = self.config.protocol
             self._note_failure(failure)
         self._end_attempt()
         return None if failure is not None else connection
 
-    async def _open(self, group: TaskGroup, protocol: str) -> Connection:
-        events = ConnectionEvents(self.list.read, self.list.changed, self._doubt)
-        connection = Connection(self.config, events, protocol=protocol, auth=self._auth, log=self._log)
+    async def _open(self, group: TaskGroup, protocol: str) -> SingleConnection:
+        events = ConnectionEvents(self.list.read, self.list.changed, self._suspect)
+        connection = SingleConnection(self.config, events, protocol=protocol, auth=self._auth, log=self._log)
         self._live.add(connection)
         group.start_soon(self._hold, connection)
         await connection.opened.wait()
         return connection
 
-    async def _hold(self, connection: Connection) -> None:
+    async def _hold(self, connection: SingleConnection) -> None:
         try:
             await connection.run()
         finally:
             self._live.discard(connection)
 
     async def _pause(self) -> None:
-        """Wait before the next attempt, longer after each failure, or until somebody needs the server."""
+        """Wait before the next attempt, longer after each failure, or until a call needs the server."""
         if self._failure.about == "login":
-            # Nobody is asked to log in again unless something needs the server.
+            # A user who closed the login page must not see it open again every 30 seconds.
             await self._wake.wait()
             return
-        full = min(_FIRST_DELAY * 2.0 ** min(self._failures - 1, 16), _LONGEST_DELAY)
-        with anyio.move_on_after(full * (0.5 + 0.5 * self._options.random())):
+        longest = min(_FIRST_DELAY * 2.0 ** min(self._failures - 1, 16), _LONGEST_DELAY)
+        # Jitter: the clients of a restarted server must not all come back in the same moment.
+        with anyio.move_on_after(longest * (0.5 + 0.5 * self._options.random())):
             await self._wake.wait()
 
-    def _died_of_the_probe(self, connection: Connection) -> bool:
-        """Whether the newer era's first word ended the server, as it does some of the older era."""
+    def _died_of_the_probe(self, connection: SingleConnection) -> bool:
+        """Return whether the probe of the newer era ended the server, as it ends some of the older era."""
         return (
             self._protocol == "auto"
             and self.config.target.transport == "stdio"
             and connection.died_in_handshake
         )
 
-    def _doubt(self, connection: Connection, cause: str) -> None:
+    def _suspect(self, connection: SingleConnection, cause: str) -> None:
+        # One broken socket does not prove that the server is gone: requests on other sockets may still get
+        # their answers, so the connection is retired and not closed.
         if connection is self._current:
             connection.retire(cause)
 
-    def _note_loss(self, connection: Connection, *, lived: float) -> None:
+    def _note_loss(self, connection: SingleConnection, *, lived: float) -> None:
         self._failures = 0 if lived >= _STEADY_SECONDS else self._failures + 1
         self._error = connection.lost or "was lost"
         self._failure = RequestFailed(self._error, ran=False)

@@ -1,4 +1,4 @@
-"""How often a server is asked, and when it is left alone; against a connection by hand, in virtual time."""
+"""When a request is made again and when the breaker opens, with a scripted connection in virtual time."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,11 +10,11 @@ from mcp import MCPError
 from seqoria_runtime._base.retry_policy import RetryPolicy
 from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.mcp._connection.breaker import Breaker
-from seqoria_runtime.mcp._connection.requests import Requests
+from seqoria_runtime.mcp._connection.retry_and_renewal import Requests
 from seqoria_runtime.mcp._transport.failures import RequestFailed
 from seqoria_runtime.models.errors import CircuitOpenError
 from tests.support.mcp_fakes import FakeServer, Json, text_result
-from tests.support.mcp_hubs import running_hub
+from tests.support.server_sets import running_servers
 
 NOT_SENT = RequestFailed("could not be reached", ran=False)
 MAY_HAVE_RUN = RequestFailed("was lost", ran=True)
@@ -191,14 +191,14 @@ async def test_the_breaker_of_one_server_leaves_the_others_alone() -> None:
     bad.tool("hang", hang)
     good.tool("fine")
     configs = [MCPServerConfig(server=bad), MCPServerConfig(server=good)]
-    async with running_hub(*configs, breaker_threshold=2, breaker_reset_after=10.0) as made:
+    async with running_servers(*configs, breaker_threshold=2, breaker_reset_after=10.0) as made:
         for _ in range(2):
             with anyio.move_on_after(1):
                 await made.call("hang")
         failure = await made.failure("hang")
         assert failure.kind == "circuit_open"
         assert str(failure) == "Tool 'hang' failed: Circuit open for server 'bad' - retry later."
-        assert [status.breaker for status in made.hub.status()] == ["open", "closed"]
+        assert [status.breaker for status in made.servers.status()] == ["open", "closed"]
         assert await made.call("fine") == "fine"
         assert bad.interrupted == ["hang", "hang"]
 
@@ -212,7 +212,7 @@ async def test_an_error_result_is_a_failure_that_is_never_tried_again() -> None:
 
     server.tool("t", refuse, annotations={"idempotentHint": True})
     policy = RetryPolicy(max_attempts=5, backoff_base=0.0)
-    async with running_hub(MCPServerConfig(server=server), policy=policy, breaker_threshold=1) as made:
+    async with running_servers(MCPServerConfig(server=server), policy=policy, breaker_threshold=1) as made:
         for _ in range(3):
             failure = await made.failure("t")
             assert failure.kind == "failed"
@@ -236,7 +236,7 @@ async def test_a_repeatable_call_of_a_server_that_died_is_made_again_where_retri
     server.tool("read", die_once, annotations={"readOnlyHint": True})
     server.tool("write", die_once)
     policy = RetryPolicy(max_attempts=2, backoff_base=0.0)
-    async with running_hub(MCPServerConfig(server=server), policy=policy) as made:
+    async with running_servers(MCPServerConfig(server=server), policy=policy) as made:
         assert await made.call("read") == "alive"
         deaths = 0
         assert "may have taken effect" in str(await made.failure("write"))

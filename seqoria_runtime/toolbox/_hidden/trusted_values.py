@@ -1,7 +1,7 @@
-"""Owns what happens to hidden fields while pydantic validates: their values go out and come in here.
+"""Drops the model's values for hidden fields and fills in the trusted ones, while pydantic validates.
 
-These functions stand in rewritten schemas, and get the `Trusted` of the one validation as its context.
-Knows neither the schemas nor where values come from.
+The functions here are validators in rewritten schemas. Their context is the `TrustedValues` of one
+validation.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,15 +21,16 @@ class _NoValue:
         return "<hidden>"
 
 
-# As a default it leaves pydantic's choice in a union to the fields that the model sent.
+# A default that no input can equal. pydantic's smart mode prefers the choice of a union with more fields set;
+# defaults do not count, so only what the model sent decides.
 NO_VALUE: Final = _NoValue()
 
 
-class Trusted(dict[str, Any]):
-    """What one validation knows of hidden values; empty in the eyes of the application's validators.
+class TrustedValues(dict[str, Any]):
+    """The context of one validation: an empty dictionary to the application's validators, which may read it.
 
-    While `checking`, no hidden field gets its value yet: each fails as pending, so that validators
-    that need it do not run, and everything else is checked.
+    While `checking`, hidden fields have no values yet: each fails as pending, so that validators that need
+    it do not run, and everything else is checked.
     """
 
     def __init__(
@@ -50,8 +51,8 @@ class HiddenField(NamedTuple):
     keys: tuple[str, ...]
     required: bool
 
-    def take_out(self, data: dict[str, Any], trusted: Trusted) -> None:
-        """Take out what was sent for the field, unless the model may override it."""
+    def take_out(self, data: dict[str, Any], trusted: TrustedValues) -> None:
+        """Remove what the model sent for the field, unless it may override it."""
         for sent in [data.pop(key) for key in self.keys if key in data]:
             if sent is NO_VALUE:
                 continue  # `show` has put it in
@@ -60,8 +61,8 @@ class HiddenField(NamedTuple):
             else:
                 trusted.dropped.add(self.name)
 
-    def show(self, data: dict[str, Any], trusted: Trusted) -> None:
-        """Put in what an application's before-validator is to see."""
+    def show(self, data: dict[str, Any], trusted: TrustedValues) -> None:
+        """Add what the application's before-validators may see."""
         if self.name in trusted.values_by_name:
             data.setdefault(self.name, trusted.values_by_name[self.name])
         elif trusted.checking or self.required:
@@ -69,12 +70,12 @@ class HiddenField(NamedTuple):
 
 
 class FilterStruct(NamedTuple):
-    """Filters the input of a struct with hidden fields; `shows` their values in the place of the model's."""
+    """Filters the input of a struct with hidden fields; `shows` the trusted values instead of the model's."""
 
     fields: tuple[HiddenField, ...]
     shows: bool
 
-    def __call__(self, value: Any, info: ValidationInfo[Trusted]) -> Any:
+    def __call__(self, value: Any, info: ValidationInfo[TrustedValues]) -> Any:
         if not isinstance(value, Mapping):
             return value
         data = dict(value)
@@ -86,9 +87,9 @@ class FilterStruct(NamedTuple):
 
 
 class FillField(NamedTuple):
-    """Validates a hidden value, from the context if the input has none.
+    """Validates the value of a hidden field, from the context unless the model may override it.
 
-    Its failure tells the name and the kind of error, never the value.
+    Its error has the name and the kind of error, never the value.
     """
 
     name: str
@@ -96,7 +97,7 @@ class FillField(NamedTuple):
     has_default: bool
 
     def __call__(
-        self, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]
+        self, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[TrustedValues]
     ) -> Any:
         if value is NO_VALUE:
             value = self._trusted_value(info.context)
@@ -104,41 +105,49 @@ class FillField(NamedTuple):
             return handler(value)
         except ValidationError as error:
             reason = error.errors(include_url=False, include_context=False, include_input=False)[0]["type"]
-        raise PydanticCustomError(_INVALID, "{text}", {"text": not_valid(self.name, reason)})
+        raise PydanticCustomError(_INVALID, "{text}", {"text": invalid_text(self.name, reason)})
 
-    def _trusted_value(self, trusted: Trusted) -> Any:
+    def _trusted_value(self, trusted: TrustedValues) -> Any:
         if self.name in trusted.values_by_name:
             return trusted.values_by_name[self.name]
         if trusted.checking or self.required:
             raise _pending_error({self.name: self.required})
         if not self.has_default:
             raise PydanticOmit
-        return PydanticUndefined  # stands for the field's own default
+        return PydanticUndefined  # pydantic-core then uses the field's own default
 
 
-class MarkSet(NamedTuple):
-    """Counts the filled fields of a model among those that are set, for `exclude_unset` and the like."""
+class MarkFieldsSet(NamedTuple):
+    """Adds the filled fields of a model to `model_fields_set`."""
 
     names: frozenset[str]
 
-    def __call__(self, value: Any, info: ValidationInfo[Trusted]) -> Any:
+    def __call__(self, value: Any, info: ValidationInfo[TrustedValues]) -> Any:
         _, _, fields_set = value
         fields_set.update(self.names & info.context.values_by_name.keys())
         return value
 
 
-def try_choice(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]) -> Any:
-    """While checking, note a choice of a union that fails for nothing but its pending hidden fields."""
+def validate_choice(
+    value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[TrustedValues]
+) -> Any:
+    """While checking, record a choice of a union that fails only because hidden fields are pending."""
     try:
         return handler(value)
     except ValidationError as error:
-        if info.context.checking and (pending := pending_in(error)):
+        if info.context.checking and (pending := pending_parameters(error)):
             info.context.plausible.append(pending)
         raise
 
 
-def settle_union(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[Trusted]) -> Any:
-    """While checking, let a union wait if a choice does; nothing is required if another choice fits."""
+def validate_union(
+    value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo[TrustedValues]
+) -> Any:
+    """While checking, keep a union pending if a choice is; no value is required if another choice fits.
+
+    Otherwise a union of two accounts, one with a hidden field, would settle for the other one because the
+    first had no value yet, and the trusted value would never be used.
+    """
     plausible = info.context.plausible
     known = len(plausible)
     result, fits = None, True
@@ -150,25 +159,25 @@ def settle_union(value: Any, handler: ValidatorFunctionWrapHandler, info: Valida
         fits = False
     if len(plausible) == known:
         return result
-    waiting = merged(plausible[known:])
+    waiting = merge_required(plausible[known:])
     del plausible[known:]
     raise _pending_error(dict.fromkeys(waiting, False) if fits else waiting)
 
 
-def pending_in(error: ValidationError) -> dict[str, bool] | None:
-    """The hidden parameters, with whether each is required, if nothing but their values is missing."""
+def pending_parameters(error: ValidationError) -> dict[str, bool] | None:
+    """Return the pending parameters, with whether each is required, if nothing else is wrong."""
     details = error.errors(include_url=False, include_input=False)
     if not all(map(is_pending, details)):
         return None
-    return merged([detail["ctx"]["parameters"] for detail in details])
+    return merge_required([detail["ctx"]["parameters"] for detail in details])
 
 
-def not_valid(parameter: str, reason: str) -> str:
+def invalid_text(parameter: str, reason: str) -> str:
     return f"Server-populated parameter {parameter!r} is not valid ({reason})"
 
 
-def invalid_in(error: ValidationError) -> str | None:
-    """What is wrong with a hidden value, if one was refused."""
+def invalid_value(error: ValidationError) -> str | None:
+    """Return what is wrong with a trusted value, if one was refused."""
     details = error.errors(include_url=False, include_input=False)
     return next((detail["msg"] for detail in details if detail["type"] == _INVALID), None)
 
@@ -181,8 +190,8 @@ def _pending_error(parameters: Mapping[str, bool]) -> PydanticCustomError:
     return PydanticCustomError(_PENDING, "Waits for server-populated parameters", {"parameters": parameters})
 
 
-def merged(several: Iterable[Mapping[str, bool]]) -> dict[str, bool]:
-    """Join parameters with whether each is required, which it is if it is so anywhere."""
+def merge_required(several: Iterable[Mapping[str, bool]]) -> dict[str, bool]:
+    """Merge parameters with whether each is required; one is required if it is required anywhere."""
     result: dict[str, bool] = {}
     for parameters in several:
         for name, required in parameters.items():

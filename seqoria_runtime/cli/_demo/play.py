@@ -16,10 +16,10 @@ from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import AssistantMessage, ChatChunk, ToolMessages, ToolOutcome
 from seqoria_runtime.testing import ScriptedProvider
 
-from ._board import Board
-from ._summary import ASCII, BLOCKS, hidden_parameter, history_summary, timeline, usage
-from ._tools import QUESTION, SLOTS, USER_ID, Weekend, make_toolbox, planned_calls, script
-from ._views import LiveView, PlainView, View
+from .board import Board
+from .summary import ASCII, BLOCKS, hidden_parameter, history_summary, timeline, usage
+from .tools import QUESTION, SLOTS, USER_ID, Weekend, make_toolbox, planned_calls, script
+from .views import LiveView, PlainView, View
 
 _WORD = 0.03
 _TIMEOUT = 0.9

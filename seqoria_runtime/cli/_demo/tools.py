@@ -15,7 +15,7 @@ from seqoria_runtime.providers import ModelRequest
 from seqoria_runtime.testing import Reply, call, calls, says
 from seqoria_runtime.toolbox import HIDDEN, LocalToolbox
 
-from ._board import Board, DemoCall
+from .board import Board, DemoCall
 
 P = ParamSpec("P")
 T = TypeVar("T")

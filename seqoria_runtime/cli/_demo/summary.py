@@ -20,7 +20,7 @@ from seqoria_runtime.models import (
 )
 from seqoria_runtime.providers import ModelRequest
 
-from ._board import Board, DemoCall
+from .board import Board, DemoCall
 
 STYLES = {
     "waiting": "dim",

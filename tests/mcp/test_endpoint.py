@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqoria_runtime.mcp._config.endpoint import Command, Endpoint, detect_transport, target_of
+from seqoria_runtime.mcp._config.endpoint import HTTPEndpoint, StdioCommand, detect_transport, target_of
 
 pytestmark = pytest.mark.clause("C100")
 
@@ -44,7 +44,7 @@ def test_the_scheme_tells_the_transport_in_whatever_case(url: str, transport: st
 )
 def test_a_url_becomes_the_address_that_is_asked(url: str, transport: str, reached: str) -> None:
     target = target_of(url, transport)
-    assert isinstance(target, Endpoint)
+    assert isinstance(target, HTTPEndpoint)
     assert target.url == reached
 
 
@@ -57,12 +57,12 @@ def test_a_url_becomes_the_address_that_is_asked(url: str, transport: str, reach
     ],
 )
 def test_a_command_line_is_split_like_a_shell_does(url: str, transport: str, argv: tuple[str, ...]) -> None:
-    assert target_of(url, transport) == Command(argv)
+    assert target_of(url, transport) == StdioCommand(argv)
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1), min_size=1))
 def test_shlex_join_is_the_inverse_of_the_splitting(words: list[str]) -> None:
-    assert target_of(f"stdio://{shlex.join(words)}") == Command(tuple(words))
+    assert target_of(f"stdio://{shlex.join(words)}") == StdioCommand(tuple(words))
 
 
 @pytest.mark.parametrize(

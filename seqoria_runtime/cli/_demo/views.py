@@ -13,8 +13,8 @@ from rich.text import Text
 from seqoria_runtime.cli._text import Labelled, one_line, printable
 from seqoria_runtime.models import ChatChunk, ToolCallError, ToolCallResult
 
-from ._board import Board, DemoCall
-from ._summary import STYLES
+from .board import Board, DemoCall
+from .summary import STYLES
 
 
 def outcome_text(call: DemoCall) -> str:

@@ -58,7 +58,7 @@ def _question(text: str) -> str:
 
 
 def _run(arguments: Namespace) -> int:
-    from ._conversation import ChatOptions, converse
+    from .conversation import ChatOptions, converse
 
     toolboxes = [load_toolbox(place) for place in arguments.toolbox]
     _check_tool_choice(arguments.tool_choice, toolboxes)

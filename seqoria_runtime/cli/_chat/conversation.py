@@ -17,8 +17,8 @@ from seqoria_runtime.models import AssistantMessage, LLMUsage
 from seqoria_runtime.providers import AsyncOpenAICompatibleProvider
 from seqoria_runtime.toolbox import LocalToolbox
 
-from ._lines import LineReader
-from ._view import ChatView
+from .lines import LineReader
+from .view import ChatView
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A hub under test, and helpers for it."""
+"""A set of servers under test, with helpers that many tests need."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -11,22 +11,26 @@ import anyio
 from seqoria_runtime._base.tools import Tool, ToolFailure
 from seqoria_runtime.mcp import MCPServerConfig
 from seqoria_runtime.mcp._config.status import ServerStatus
-from seqoria_runtime.mcp._connection.server import ServerOptions
-from seqoria_runtime.mcp._hub import McpHub
+from seqoria_runtime.mcp._connection.server_connection import ServerOptions
+from seqoria_runtime.mcp._server_set import ServerSet
 
 
 @dataclass
-class Hub:
-    """The hub, and how often its tools have changed."""
+class RunningServers:
+    """The servers, and how often their tools changed."""
 
-    hub: McpHub
+    servers: ServerSet
     changes: list[None] = field(default_factory=list)
 
     def names(self) -> list[str]:
-        return [tool.name for tools in self.hub.tools() for tool in tools]
+        return [tool.name for tools in self.servers.tools() for tool in tools]
 
     def tool(self, name: str) -> Tool:
-        return next(tool for tools in self.hub.tools() for tool in tools if tool.name == name)
+        return next(tool for tools in self.servers.tools() for tool in tools if tool.name == name)
+
+    def tools_of(self, server: str) -> tuple[Tool, ...]:
+        """Return the tools of the server with this name."""
+        return self.servers.tools()[[config.name for config in self.servers.configs].index(server)]
 
     async def call(self, name: str, **arguments: Any) -> str:
         tool = self.tool(name)
@@ -40,8 +44,8 @@ class Hub:
         raise AssertionError(f"{name} answered {answer!r}")
 
     def status(self) -> ServerStatus:
-        """The status of the only server, or the first one."""
-        return self.hub.status()[0]
+        """Return the status of the first server."""
+        return self.servers.status()[0]
 
     async def until(self, *states: str) -> ServerStatus:
         """Wait until the first server is in one of these states."""
@@ -51,12 +55,12 @@ class Hub:
 
 
 @asynccontextmanager
-async def running_hub(
+async def running_servers(
     *configs: MCPServerConfig, start: bool = True, **options: Any
-) -> AsyncGenerator[Hub, None]:
-    """Open a hub with its tasks in a task group of the test, and close it at the end."""
-    made = Hub(
-        McpHub(
+) -> AsyncGenerator[RunningServers, None]:
+    """Servers whose tasks live in a task group of the test, and which are closed at the end."""
+    made = RunningServers(
+        ServerSet(
             configs,
             ServerOptions(random=lambda: 1.0, **options),
             on_tools_changed=lambda: made.changes.append(None),
@@ -65,9 +69,9 @@ async def running_hub(
     )
     async with anyio.create_task_group() as group:
         if start:
-            await made.hub.start(group.start_soon)
+            await made.servers.start(group.start_soon)
         try:
             yield made
         finally:
             with anyio.CancelScope(shield=True):
-                await made.hub.close()
+                await made.servers.close()

@@ -1,6 +1,8 @@
-"""Owns how one server is asked: whether its breaker lets the request through, and how often it is made.
+"""Makes requests to one server: decides when one is made again, and when the server's session is renewed.
 
-Knows no protocol: it is told what a failure is by `RequestFailed`.
+A session is renewed when the server answers that it does not know it (`RequestFailed.about` is "session";
+`_transport/http` and `_transport/sse` recognize that answer), at most once a request. The breaker counts
+each request once.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,7 +11,6 @@ from typing import TypeVar
 
 import anyio
 from anyio import current_effective_deadline, get_cancelled_exc_class
-from anyio.lowlevel import checkpoint
 from mcp import ClientSession
 
 from seqoria_runtime._base.retry_policy import RetryPolicy
@@ -17,7 +18,7 @@ from seqoria_runtime.mcp._transport.failures import RequestFailed
 from seqoria_runtime.models.errors import CircuitOpenError
 
 from .breaker import Breaker, Verdict
-from .connection import Connection
+from .connection import SingleConnection
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ T = TypeVar("T")
 class Requests:
     """Makes the requests to one server.
 
-    `connected` gives an open connection or raises `RequestFailed`; `renew` is told of one whose
+    `connected` returns an open connection or raises `RequestFailed`; `renew` replaces a connection whose
     session is gone.
     """
 
@@ -35,8 +36,8 @@ class Requests:
         breaker: Breaker,
         policy: RetryPolicy,
         *,
-        connected: Callable[[], Awaitable[Connection]],
-        renew: Callable[[Connection], None],
+        connected: Callable[[], Awaitable[SingleConnection]],
+        renew: Callable[[SingleConnection], None],
     ) -> None:
         self._server = server
         self._breaker = breaker
@@ -45,16 +46,18 @@ class Requests:
         self._renew = renew
 
     async def make(self, ask: Callable[[ClientSession], Awaitable[T]], *, repeatable: bool = False) -> T:
-        """Await `ask(session)`, which the breaker counts once.
+        """Await `ask(session)`, again after a failure that allows it; the breaker counts one call.
 
         A request that the server may have acted on is made again only if it is `repeatable`. Raises
-        `CircuitOpenError`, `RequestFailed`, and what `ask` raises.
+        `CircuitOpenError`, `RequestFailed`, and what `ask` raises. If the caller is cancelled, `ask` is
+        cancelled and not made again; the breaker counts an expired deadline as a failure, and no other
+        cancellation.
         """
-        # The deadline of a call that had not suspended may not have been set before this.
-        await checkpoint()
         admission = self._breaker.admit(anyio.current_time())
         if admission is None:
             raise CircuitOpenError(f"Circuit open for server {self._server!r} - retry later.")
+        # Taken before the request: inside a cancelled scope the effective deadline is -inf, and every
+        # cancelled turn would count as a time-out of the server.
         deadline = current_effective_deadline()
         verdict: Verdict = "answered"
         try:
@@ -77,7 +80,8 @@ class Requests:
                 return await connection.request(ask)
             except RequestFailed as failure:
                 if failure.about == "session" and not renewed and connection is not None:
-                    # A server that does not know the session has done nothing, so this is no second attempt.
+                    # A server that does not know the session has done nothing. So this is not a second
+                    # attempt: it needs no retry policy, no pause, and no `repeatable`.
                     renewed = True
                     self._renew(connection)
                     continue
@@ -98,5 +102,6 @@ class Requests:
 def _verdict(failure: RequestFailed) -> Verdict:
     if failure.about == "transport":
         return "failed"
-    # A request that was held back on this side tells nothing of the server.
+    # A request that was never sent (no login, no headers) says nothing about the server's health: counted
+    # as a failure it would open the breaker, counted as an answer it would close it.
     return "abandoned" if failure.about in {"login", "caller"} else "answered"
