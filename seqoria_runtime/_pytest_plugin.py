@@ -31,6 +31,8 @@ _MARKERS = {
 }
 _USES = pytest.mark.usefixtures(_BACKEND).mark
 _DEFAULT_SCHEDULES = 100
+_OTHERS = {"asyncio": "pytest-asyncio", "trio": "pytest-trio"}
+_TEST: pytest.StashKey[Callable[..., Any]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -101,8 +103,19 @@ def _backends_of(mark: pytest.Mark) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    mark = _mark_of(item)
-    if mark is None or mark.name != VIRTUAL_TIME or not isinstance(item, pytest.Function):
+    if not isinstance(item, pytest.Function):
+        return
+    given = getattr(item.obj, "hypothesis", None)
+    # Other plugins replace it when the test is called.
+    item.stash[_TEST] = item.obj if given is None else given.inner_test
+    mark, other = _mark_of(item), _other_plugin(item)
+    if mark is None and other and "virtual_time_backend" in item.fixturenames:
+        pytest.fail(
+            f"{other} runs {item.name}, in real time: mark it {VIRTUAL_TIME!r}, or turn off {other}'s "
+            "automatic mode",
+            pytrace=False,
+        )
+    if mark is None or mark.name != VIRTUAL_TIME:
         return
     from seqoria_runtime.testing import virtual_backend
 
@@ -114,21 +127,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     __tracebackhide__ = True
     mark = _mark_of(pyfuncitem)
-    if mark is not None:
-        _prepare(pyfuncitem, mark)
-    return (yield)
+    if mark is None:
+        return (yield)
+    given = getattr(pyfuncitem.obj, "hypothesis", None)
+    try:
+        _prepare(pyfuncitem, mark, given)
+        return (yield)
+    finally:
+        if given is not None:  # it is the same on every backend
+            given.inner_test = pyfuncitem.stash[_TEST]
 
 
-def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
-    test = item.obj
-    given = getattr(test, "hypothesis", None)
-    inner = given.inner_test if given is not None else test
-    if hasattr(inner, "_anyio_original_func"):  # a property, on its second backend
+def _prepare(item: pytest.Function, mark: pytest.Mark, given: Any) -> None:
+    test = item.stash[_TEST]
+    if not inspect.iscoroutinefunction(test):  # in a marked class, and it uses the backend itself
         return
-    if not inspect.iscoroutinefunction(inner):  # in a marked class, and it uses the backend itself
-        return
-    if mark.name != VIRTUAL_TIME:
+    if mark.name != VIRTUAL_TIME or _other_plugin(item):
         _refuse_asynchronous_fixtures(item, mark)
+    if mark.name != VIRTUAL_TIME:
         if given is not None:
             raise TypeError(f"{item.name}: draw from schedules() instead of marking a property {mark.name!r}")
         item.obj = _scenario_runner(item, mark)
@@ -138,7 +154,17 @@ def _prepare(item: pytest.Function, mark: pytest.Mark) -> None:
     if given is None:
         item.obj = fail_on_deadlock(test)
     else:
-        given.inner_test = fail_on_deadlock(inner)
+        given.inner_test = fail_on_deadlock(test)
+
+
+def _other_plugin(item: pytest.Item) -> str:
+    """Return the name of another plugin that runs the asynchronous test, in its automatic mode say."""
+    if inspect.iscoroutinefunction(item.stash.get(_TEST, None)):
+        loaded = item.config.pluginmanager.hasplugin
+        for name, plugin in _OTHERS.items():
+            if item.get_closest_marker(name) and (loaded(name) or loaded(f"pytest_{name}.plugin")):
+                return plugin
+    return ""
 
 
 def _refuse_asynchronous_fixtures(item: pytest.Function, mark: pytest.Mark) -> None:
@@ -146,16 +172,18 @@ def _refuse_asynchronous_fixtures(item: pytest.Function, mark: pytest.Mark) -> N
     for name in item.fixturenames:
         function = definitions[name][-1].func if name in definitions else None
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            other = _other_plugin(item)
             pytest.fail(
                 f"{item.name} is marked {mark.name!r}, so each of its runs has a new event loop, and it "
-                f"cannot use the asynchronous fixture {name!r}, which runs in another one",
+                f"cannot use the asynchronous fixture {name!r}, which runs in another one"
+                + (f" (that of {other})" if other else ""),
                 pytrace=False,
             )
 
 
 def _scenario_runner(item: pytest.Function, mark: pytest.Mark) -> Callable[..., None]:
     """Return a synchronous test that explores the asynchronous one, or replays one run of it."""
-    test: Callable[..., Awaitable[Any]] = item.obj
+    test: Callable[..., Awaitable[Any]] = item.stash[_TEST]
     options = {name: value for name, value in mark.kwargs.items() if name != "backends"}
     token = item.config.getoption("--replay", None)
     backend = _name(item)

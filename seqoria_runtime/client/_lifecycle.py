@@ -21,8 +21,10 @@ class Lifecycle:
     """What a client is made of: its servers and tools, and its session while it is open."""
 
     def __init__(self, settings: CheckedSettings) -> None:
-        self.tools = ToolSources(settings.toolboxes, settings.blocked_tools, lambda: self.servers.tools)
-        self.servers = Servers(settings, self.tools.refresh)
+        self.tools = ToolSources(
+            settings.toolboxes, settings.blocked_tools, lambda: self.servers.tools, settings.logger
+        )
+        self.servers = Servers(settings, self.refresh_tools)
         self.capacity = ClientPlaces(settings.max_concurrency, settings.tool_timeout)
         self.session: Session | None = None
         self._settings = settings
@@ -98,7 +100,7 @@ class Lifecycle:
             await anyio.sleep(self._settings.refresh_interval)
             try:
                 await self.servers.refresh(may_ask=False)
-                self.tools.refresh()
+                self.refresh_tools()
             except Exception:
                 self._settings.logger.warning("Refreshing the tools failed", exc_info=True)
 
@@ -114,7 +116,8 @@ class Lifecycle:
     def refresh_tools(self) -> None:
         """Rebuild the catalogue from what is known now, if the client is open."""
         if self.session is not None:
-            self.tools.refresh()
+            # Of servers that connect together, the configuration says which comes first.
+            self.tools.refresh(final=not self.servers.connecting)
 
     def stats(self) -> ClientStats:
         """Count the calls of this moment."""

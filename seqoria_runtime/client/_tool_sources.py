@@ -3,9 +3,10 @@
 The room `mcp` is loaded when the first server is added, the SDK when there is one to connect.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
-from itertools import chain
+from logging import Logger
 from typing import TYPE_CHECKING, Any
 
 from seqoria_runtime._base import checks as _checks
@@ -24,28 +25,68 @@ if TYPE_CHECKING:
 class ToolSources:
     """The catalogue is empty while the client is closed, and replaced whole by `refresh`.
 
-    `remote` returns the tools of each server, which come after those of the toolboxes.
+    `remote` returns the servers and the tools of each, which come after those of the toolboxes. A
+    server that has a name keeps it while the client is open, even if one before it comes up later;
+    only a toolbox's own tool takes it away.
     """
 
     def __init__(
         self,
         toolboxes: tuple[LocalToolbox, ...],
         blocked: frozenset[str],
-        remote: Callable[[], Iterable[Iterable[Tool]]],
+        remote: Callable[[], tuple[Sequence[object], Sequence[Iterable[Tool]]]],
+        logger: Logger,
     ) -> None:
         self._toolboxes = toolboxes
         self._remote = remote
         self._blocked = blocked
+        self._logger = logger
+        self._owners: dict[str, object] = {}
+        self._reported: set[tuple[object, ...]] = set()
         self.catalogue = Catalogue()
 
-    def refresh(self) -> None:
-        """Read the sources again; turns in flight keep the catalogue of their round."""
-        local = (toolbox.tools for toolbox in self._toolboxes)
-        self.catalogue = build_catalogue(chain(local, self._remote()), self._blocked)
+    def refresh(self, *, final: bool = True) -> None:
+        """Read the sources again; turns in flight keep the catalogue of their round.
+
+        Unless it is `final`, the names that are new may change their owners once more.
+        """
+        servers, remote = self._remote()
+        sources: list[object] = [*self._toolboxes, *servers]
+        local = [toolbox.tools for toolbox in self._toolboxes]
+        places = {id(source): place for place, source in enumerate(sources)}
+        owners = {name: places[id(source)] for name, source in self._owners.items() if id(source) in places}
+        for place, tools in reversed([*enumerate(local)]):
+            owners |= {tool.name: place for tool in tools}
+        self.catalogue = build_catalogue([*local, *remote], self._blocked, owners=owners)
+        if final:
+            # An owner that does not list its tool for a while keeps the name.
+            kept = {**owners, **self.catalogue.owners}
+            self._owners = {name: sources[place] for name, place in kept.items()}
+            self._report(sources)
+
+    def _report(self, sources: Sequence[object]) -> None:
+        for name, *places in self.catalogue.duplicates:
+            left_out, used = (sources[place] for place in places)
+            if left_out is not used:
+                self._warn_once(
+                    "Tool %r of %s is left out: %s has one of the same name and schema",
+                    name,
+                    _described(left_out),
+                    _described(used),
+                )
+        for name in sorted(self.catalogue.unmatched):
+            self._warn_once("The blocked name %r matches no tool that is known now", name)
+
+    def _warn_once(self, text: str, *details: str) -> None:
+        if (text, *details) not in self._reported:
+            self._reported.add((text, *details))
+            self._logger.warning(text, *details)
 
     def clear(self) -> None:
-        """Offer no tool."""
+        """Offer no tool, and forget who had which name."""
         self.catalogue = Catalogue()
+        self._owners.clear()
+        self._reported.clear()
 
     def set_blocked(self, names: Iterable[str]) -> None:
         """Block exactly these names."""
@@ -74,6 +115,10 @@ class ToolSources:
         ]
 
 
+def _described(source: object) -> str:
+    return "a toolbox" if isinstance(source, LocalToolbox) else f"server {getattr(source, 'name', source)!r}"
+
+
 class Servers:
     """The servers in configured order. `on_tools_changed` is called whenever their tools change."""
 
@@ -81,15 +126,22 @@ class Servers:
         self._settings = settings
         self._on_tools_changed = on_tools_changed
         self._server_set: ServerSet | None = None
+        self._attempts = 0
+
+    @property
+    def connecting(self) -> bool:
+        """Whether `add` or `refresh` waits for servers."""
+        return self._attempts > 0
 
     @property
     def configs(self) -> "tuple[MCPServerConfig, ...]":
         return self._settings.mcp_servers if self._server_set is None else self._server_set.configs
 
     @property
-    def tools(self) -> Sequence[Sequence[Tool]]:
-        """The tools of each server, as they are known now."""
-        return () if self._server_set is None else self._server_set.tools()
+    def tools(self) -> tuple[Sequence[object], Sequence[Sequence[Tool]]]:
+        """The servers, and the tools of each as they are known now."""
+        known = self._server_set
+        return ((), ()) if known is None else (known.configs, known.tools())
 
     async def open(self, root: Root) -> None:
         """Connect all servers; raise `MCPConnectionError` if a required one fails.
@@ -116,7 +168,8 @@ class Servers:
         server_set = self._loaded()
         if root is not None and not server_set.started:
             await server_set.start(root.start_soon)
-        return await server_set.add(configs, connect=connect)
+        with self._attempt():
+            return await server_set.add(configs, connect=connect)
 
     async def remove(self, servers: ServerLike | Iterable[ServerLike], *, disconnect: bool) -> int:
         """Remove servers, given by name, URL or configuration, and return how many there were.
@@ -141,7 +194,16 @@ class Servers:
         A cancelled caller finds some lists read and the others as they were.
         """
         if self._server_set is not None:
-            await self._server_set.refresh(may_ask=may_ask)
+            with self._attempt():
+                await self._server_set.refresh(may_ask=may_ask)
+
+    @contextmanager
+    def _attempt(self) -> Generator[None, None, None]:
+        self._attempts += 1
+        try:
+            yield
+        finally:
+            self._attempts -= 1
 
     def status(self) -> "tuple[ServerStatus, ...]":
         """Return the state of each server."""

@@ -1,7 +1,8 @@
 """Reads the arguments of a tool call as models write them, in live answers and in stored histories.
 
-Nothing, blank text and `null` are `{}`. JSON text that holds an object encoded once more is
-unwrapped, once. Anything else that is not a JSON object is kept as bounded raw text, and never run.
+Nothing and blank text are `{}`. JSON text that holds an object encoded once more is unwrapped, once.
+Anything else that is not a JSON object is kept as bounded raw text. Of that only `null` is ever run,
+and only by a tool that takes no arguments.
 """
 
 import json
@@ -11,6 +12,7 @@ from pydantic_core import from_json
 
 from seqoria_runtime._base.redaction import bounded
 
+NULL = "null"
 _MAX_RAW = 2_000
 
 
@@ -19,6 +21,11 @@ class CallArguments(NamedTuple):
 
     values: dict[str, Any]
     invalid: str | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Whether the text is not what a model writes as whole arguments; `null` is, for no arguments."""
+        return self.invalid not in {None, NULL}
 
 
 def read_arguments(text: str) -> CallArguments:
@@ -32,7 +39,7 @@ def read_arguments(text: str) -> CallArguments:
     except ValueError:
         return CallArguments({}, bounded(text, _MAX_RAW))
     if value is None:
-        return CallArguments({})
+        return CallArguments({}, NULL)
     if isinstance(value, dict):
         return CallArguments(value)
     return CallArguments({}, bounded(text, _MAX_RAW))

@@ -16,7 +16,7 @@ SeqoriaError
 │   ├── ToolRemoteError                      never raised; kept for code that catches it
 │   ├── CircuitOpenError
 │   └── DependencyError                      never raised; kept for code that catches it
-└── LLMError                                 a provider failed
+└── LLMError (RuntimeError)                  a provider failed
     ├── MissingCredentialsError
     ├── AuthenticationError
     ├── PermissionDeniedError
@@ -33,10 +33,11 @@ SeqoriaError
     ├── ProviderProtocolError                an answer that breaks its wire format
     │   └── UnexpectedToolCallError (ValueError)
     ├── MaxRetriesExceededError
-    └── AllProvidersFailedError (RuntimeError)
+    └── AllProvidersFailedError
 """
 
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 __all__ = [
     "AllProvidersFailedError",
@@ -167,7 +168,14 @@ class DependencyError(ToolError):
     """Never raised: such a call settles as `cyclic_dependency`. Kept for code that catches it."""
 
 
-class LLMError(SeqoriaError):
+class _Facts(TypedDict, total=False):
+    provider: str | None
+    status_code: int | None
+    request_id: str | None
+    retry_after: float | None
+
+
+class LLMError(SeqoriaError, RuntimeError):
     """Root of the errors of model providers.
 
     `provider` names the provider, `status_code` is the HTTP status, `request_id` the server's id of
@@ -177,7 +185,7 @@ class LLMError(SeqoriaError):
 
     def __init__(
         self,
-        message: str,
+        message: str = "the provider failed",
         *,
         provider: str | None = None,
         status_code: int | None = None,
@@ -195,9 +203,10 @@ class MissingCredentialsError(LLMError):
     """No key was found; `missing_vars` names the environment variables that were tried."""
 
     def __init__(
-        self, message: str, *, provider: str | None = None, missing_vars: Sequence[str] = ()
+        self, message: str | None = None, *, missing_vars: Sequence[str] = (), **facts: Unpack[_Facts]
     ) -> None:
-        super().__init__(message, provider=provider)
+        names = ", ".join(missing_vars)
+        super().__init__(message or f"missing environment variables: {names or 'unknown'}", **facts)
         self.missing_vars: list[str] = list(missing_vars)
 
 
@@ -210,9 +219,26 @@ class PermissionDeniedError(LLMError):
 
 
 class ModelNotFoundError(LLMError):
-    """The provider has no model (or endpoint) of that name; `model_id` is the name requested."""
+    """The provider has no model (or endpoint) of that name; `model_id` is the name requested.
 
-    model_id: str | None = None
+    A provider that knows them may also name its `available_models`, and the `fallback_model` it used.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        model_id: str | None = None,
+        fallback_model: str | None = None,
+        available_models: Sequence[str] = (),
+        **facts: Unpack[_Facts],
+    ) -> None:
+        text = message or f"model {model_id!r} was not found"
+        known = f". Available models: {', '.join(available_models)}" if available_models else ""
+        super().__init__(text + known, **facts)
+        self.model_id = model_id
+        self.fallback_model = fallback_model
+        self.available_models: list[str] = list(available_models)
 
 
 class RateLimitError(LLMError):
@@ -222,21 +248,40 @@ class RateLimitError(LLMError):
 class QuotaExceededError(LLMError):
     """The account's quota is used up; waiting does not help. `limit_type` names the limit."""
 
-    limit_type: str = "quota"
+    def __init__(
+        self, message: str | None = None, *, limit_type: str = "quota", **facts: Unpack[_Facts]
+    ) -> None:
+        super().__init__(message or f"the quota is used up ({limit_type})", **facts)
+        self.limit_type = limit_type
 
 
 class ContextLengthExceededError(LLMError):
     """The prompt is too long: `tokens` of at most `max_tokens`, if the server says."""
 
-    model_id: str | None = None
-    tokens: int | None = None
-    max_tokens: int | None = None
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        model_id: str | None = None,
+        tokens: int | None = None,
+        max_tokens: int | None = None,
+        **facts: Unpack[_Facts],
+    ) -> None:
+        counts = f" ({tokens} tokens of at most {max_tokens})" if tokens and max_tokens else ""
+        super().__init__(message or f"the prompt is too long for the model{counts}", **facts)
+        self.model_id = model_id
+        self.tokens = tokens
+        self.max_tokens = max_tokens
 
 
 class ContentFilterError(LLMError):
     """A content filter blocked the request or the answer; `filter_reason` is the provider's reason."""
 
-    filter_reason: str | None = None
+    def __init__(
+        self, message: str | None = None, *, filter_reason: str | None = None, **facts: Unpack[_Facts]
+    ) -> None:
+        super().__init__(message or f"a content filter blocked it ({filter_reason or 'no reason'})", **facts)
+        self.filter_reason = filter_reason
 
 
 class ServerError(LLMError):
@@ -250,7 +295,11 @@ class OverloadedError(ServerError):
 class InvalidRequestError(LLMError):
     """The provider rejected the request; `param` names the field, if the server says."""
 
-    param: str | None = None
+    def __init__(
+        self, message: str | None = None, *, param: str | None = None, **facts: Unpack[_Facts]
+    ) -> None:
+        super().__init__(message or f"the request was rejected ({param or 'no field named'})", **facts)
+        self.param = param
 
 
 class ProviderConnectionError(LLMError):
@@ -273,7 +322,7 @@ class MaxRetriesExceededError(LLMError):
     """Every attempt that the retry policy allows failed; the last failure is the cause."""
 
 
-class AllProvidersFailedError(LLMError, RuntimeError):
+class AllProvidersFailedError(LLMError):
     """Every provider failed; `errors` holds their errors, in the order in which they were asked."""
 
     def __init__(self, errors: Sequence[LLMError]) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from seqoria_runtime.models import ToolCallResult
 
 from ._model.scripted_provider import ScriptedProvider
-from ._trace.capacity import check_fairness, check_limit, check_makespan, check_prompt_start
+from ._trace.capacity import check_caps, check_fairness, check_limit, check_makespan, check_prompt_start
 from ._trace.histories import check_history
 from ._trace.order import check_order, check_skips
 from ._trace.trace import InvariantError, Trace, TracedCall
 
 __all__ = [
     "InvariantError",
+    "check_caps",
     "check_completion_order",
     "check_ended",
     "check_fairness",
@@ -158,6 +159,7 @@ _CHECKS: Sequence[Callable[[Trace], None]] = (
     check_outcomes,
     check_ended,
     check_limit,
+    check_caps,
     check_order,
     check_skips,
     check_timeouts,

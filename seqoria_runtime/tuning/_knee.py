@@ -18,7 +18,7 @@ from ._statistics import Spread
 _NEARLY_ALL = 0.9
 _STILL_RISING = 0.85
 _MOST_NEW_LIMITS = 7
-_CALLS_A_SLOT = 5
+CALLS_A_SLOT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,8 @@ def finer_limits(measured: Sequence[Capacity]) -> list[int]:
 
 
 def _certain(measured: Sequence[Capacity]) -> Sequence[Capacity]:
-    """Return those measured with enough calls, or all if these are too few to compare."""
-    enough = [one for one in measured if one.calls_a_slot >= _CALLS_A_SLOT]
-    return enough if len(enough) > 1 else measured
+    """Return those measured with enough calls, or the lowest if there are none."""
+    return [one for one in measured if one.calls_a_slot >= CALLS_A_SLOT] or measured[:1]
 
 
 def _first_nearly_best(measured: Sequence[Capacity]) -> Capacity:

@@ -7,9 +7,13 @@ from typing import Any
 
 from seqoria_runtime.client import LimitChange
 
-from ._knee import Knee, by_limit, capacities, knee
+from ._knee import CALLS_A_SLOT, Knee, by_limit, capacities, knee
 from ._runs import Run
 from ._statistics import Percentiles, Spread
+
+_TO_COMPARE = 2
+_FAR_MORE = 1.25
+_MUCH_THE_SAME = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,11 @@ class LimitRow:
     slowdown: Spread
     work: Spread
     failures: dict[str, int]
+
+    @property
+    def certain(self) -> bool:
+        """Whether there were enough calls for each slot for `work` and `slowdown` to mean anything."""
+        return self.calls >= CALLS_A_SLOT * self.limit * self.runs
 
     @property
     def timeouts(self) -> int:
@@ -95,7 +104,35 @@ class LimitReport:
                 "The calls took no time, so there is nothing to compare. In virtual time only waiting for "
                 "timers takes time, not work and not blocking in threads."
             )
+        second = self.rows[1].limit
+        if sum(row.certain for row in self.rows) < _TO_COMPARE:
+            return (
+                f"There are too few calls to compare limits: make at least {CALLS_A_SLOT * second} for the "
+                f"limit {second}, five for each slot, and more for higher ones."
+            )
+        better = self._better_row
+        if better is not None:
+            return (
+                f"The limit {better.limit} got {better.throughput.median:.4g} results a second, and calls "
+                "took no longer than under lower ones. There are too few to be sure: make at least "
+                f"{CALLS_A_SLOT * better.limit}."
+            )
         return ""
+
+    @property
+    def _better_row(self) -> LimitRow | None:
+        """The row that refutes the recommendation: far more results than it can have, and as fast."""
+        limit = self.knee.limit
+        near = max((row for row in self.rows if row.limit <= limit), key=lambda row: row.limit)
+        possible = near.throughput.median * limit / near.limit
+        for row in reversed(self.rows):
+            as_fast = all(
+                getattr(row.latency, name) <= _MUCH_THE_SAME * getattr(near.latency, name)
+                for name in ("p50", "p95")
+            )
+            if row.limit > limit and row.throughput.median > _FAR_MORE * possible and as_fast:
+                return row
+        return None
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as values for JSON."""
@@ -106,7 +143,10 @@ class LimitReport:
             "best_limit": self.knee.best_limit,
             "method": "asymptotic bounds: N* = X_max * R_0 (Denning and Buzen, 1978)",
             "reason": self.reason,
-            "limits": [{**asdict(row), "timeouts": row.timeouts, "failed": row.failed} for row in self.rows],
+            "limits": [
+                {**asdict(row), "certain": row.certain, "timeouts": row.timeouts, "failed": row.failed}
+                for row in self.rows
+            ],
             "adaptive": [{"time": time, "limit": limit} for time, limit in self.adaptive],
         }
 

@@ -24,7 +24,7 @@ def svg_of(report: LimitReport, *, title: str = "") -> str:
             limits,
             [
                 ("if nothing slowed down", _GREY, [float(limit) for limit in limits]),
-                ("measured", _BLUE, [row.work.median for row in rows]),
+                ("measured", _BLUE, [row.work.median if row.certain else math.nan for row in rows]),
             ],
             mark=report.recommended,
             top_of=1,
@@ -60,7 +60,8 @@ def _panel(
     """Draw a panel over the limits, on a logarithmic axis; `series[top_of:]` sets the height."""
     x = _scale([math.log2(limit) for limit in limits], _LEFT, _WIDTH - _RIGHT)
     counted = series[top_of:] if top_of else series
-    most = _round_top(max((value for _, _, values in counted for value in values), default=0.0))
+    known = (value for _, _, values in counted for value in values if math.isfinite(value))
+    most = _round_top(max(known, default=0.0))
     y = _scale([0.0, most], _HEIGHT - _BOTTOM, _TOP)
     parts = [_frame(name, y, most)]
     parts += [_tick(x(math.log2(limit)), str(limit)) for limit in _spaced(limits)]

@@ -243,7 +243,7 @@ def test_a_terminal_without_unicode_gets_ascii(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
 def test_an_interrupted_sweep_shows_what_it_has(backend: str, virtual: list[str], tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    sweep = ["bench", "limits", "--synthetic", "constant,value=20ms", "--limits", "1,2", "--count", "5"]
+    sweep = ["bench", "limits", "--synthetic", "constant,value=20ms", "--limits", "1,2", "--count", "10"]
     program = [sys.executable, "-m", "seqoria_runtime", *sweep, "--repetitions", "100000"]
     process = subprocess.Popen(
         [*program, "--backend", backend, "--json", str(report), *virtual],

@@ -139,6 +139,66 @@ def test_dictionaries_of_other_libraries_are_understood(
     assert to_messages([item]) == expected
 
 
+CALL = {"role": "tool_call", "id": "fc_1", "call_id": "call_1", "name": "add", "arguments": {}}
+CALL_BY_CALL_ID = {"role": "tool_call", "call_id": "call_1", "name": "add"}
+CALL_IN_A_MESSAGE = {
+    "role": "assistant",
+    "tool_calls": [{"id": "fc_1", "call_id": "call_1", "function": {"name": "add", "arguments": "{}"}}],
+}
+
+
+@pytest.mark.clause("C15")
+@pytest.mark.parametrize("call", [CALL, CALL_BY_CALL_ID, CALL_IN_A_MESSAGE])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"role": "tool_result", "tool_call_id": "call_1", "result": "3"},
+        {"role": "tool_error", "call_id": "call_1", "error": "no"},
+        {"role": "tool", "tool_call_id": "call_1", "content": "3"},
+        ToolCallResult(tool_call_id="call_1", result="3"),
+    ],
+)
+def test_a_stored_outcome_may_name_its_call_by_either_id(call: Any, outcome: Any) -> None:
+    by_own_id = ToolCallResult(tool_call_id=call.get("id", "call_1"), result="3")
+    if call is CALL_IN_A_MESSAGE:
+        by_own_id.tool_call_id = "fc_1"
+    for answer in (outcome, by_own_id):
+        reader = HistoryReader([call, answer])
+        for _ in range(2):
+            request, read = reader.messages()
+            assert isinstance(request, ToolCallRequest)
+            assert isinstance(read, (ToolCallResult, ToolCallError))
+            assert read.tool_call_id == request.id
+
+
+def test_an_id_that_another_call_really_has_is_that_calls() -> None:
+    other = {"role": "tool_call", "id": "call_1", "name": "add"}
+    outcome = {"role": "tool_result", "tool_call_id": "call_1", "result": "3"}
+    [*_, read] = to_messages([CALL, other, outcome])
+    assert isinstance(read, ToolCallResult)
+    assert read.tool_call_id == "call_1"
+
+
+@pytest.mark.clause("C15")
+@pytest.mark.parametrize(
+    ("history", "lost"),
+    [
+        ([request(1), result(1)], []),
+        ([request(1), request(2), result(2), result(1)], []),
+        ([CALL, {"role": "tool", "tool_call_id": "call_1", "content": "3"}], []),
+        ([result(1), request(1)], ["c1"]),
+        ([request(1), result(1), result(1)], ["c1"]),
+        ([{"role": "tool", "tool_call_id": "gone", "content": "3"}], ["gone"]),
+    ],
+)
+def test_an_outcome_without_its_call_is_logged_before_the_turn(
+    history: list[Any], lost: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    HistoryRecord(history, QUESTION).start()
+    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == lost
+    assert all("no such call before it" in record.getMessage() for record in caplog.records)
+
+
 @pytest.mark.parametrize("arguments", ['{"a": 1}', {"a": 1}])
 def test_calls_inside_an_assistant_dictionary_become_requests(arguments: Any) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": arguments}}

@@ -159,19 +159,100 @@ async def test_local_tools_keep_their_names_and_an_alias_reaches_its_own_server(
 
 
 @pytest.mark.clause("C104")
-async def test_names_go_by_configuration_and_not_by_the_order_of_connecting() -> None:
-    late, early = FakeServer("late"), FakeServer("early")
-    late.tool("t", inputSchema={"type": "object", "title": "late"})
-    early.tool("t", inputSchema={"type": "object", "title": "early"})
+@pytest.mark.parametrize("when", ["opened", "added", "refreshed"])
+async def test_names_go_by_configuration_and_not_by_the_order_of_connecting(when: str) -> None:
+    late, early = titled("late"), titled("early")
+    late.delays = {"initialize": [0.5], "server/discover": [0.5]}
+    servers = [config(late, timeout=1.0), config(early, timeout=1.0)]
+    async with client_of(*(servers if when == "opened" else ())) as client:
+        if when == "added":
+            assert await client.add_mcp_servers(servers) == 2
+        if when == "refreshed":
+            assert await client.add_mcp_servers(servers, connect=False) == 2
+            await client.refresh_tools()
+        assert owner_of_the_plain_name(client) == "late"
+
+
+@pytest.mark.clause("C104")
+async def test_a_plain_name_stays_with_its_server_when_one_before_it_comes_up_later() -> None:
+    late, early = titled("late"), titled("early")
     late.silent_to = {"initialize", "server/discover"}
-    async with client_of(config(late, timeout=1.0), early) as client:
+    client = client_of(config(late, timeout=1.0), early)
+    async with client:
         assert names(client) == ["t"]
         late.silent_to = set()
+        for _ in range(2):
+            await client.refresh_tools()
+            assert owner_of_the_plain_name(client) == "early"
+            # Neither an empty list for a while nor a blocked name sets it free.
+            early.tools, tools = [], early.tools
+            await client.refresh_tools()
+            assert [name[:3] for name in names(client)] == ["t__"]
+            await client.block_tools(["t"])
+            early.tools = tools
+            await client.refresh_tools()
+            await client.unblock_tools(["t"])
+        [outcome] = await client.run_tool_calls([request("t")])
+        assert isinstance(outcome, ToolCallResult)
+        assert (early.calls(), late.calls()) == (["t"], [])
+        await client.remove_mcp_server(config(early))
+        assert owner_of_the_plain_name(client) == "late"
+    await client.add_mcp_servers([config(early)], connect=False)
+    async with client:
+        assert owner_of_the_plain_name(client) == "late"
+
+
+@pytest.mark.clause("C104")
+async def test_an_equal_tool_stays_with_the_server_that_has_been_offering_it() -> None:
+    late, early = FakeServer("late"), FakeServer("early")
+    late.tool("t")
+    early.tool("t")
+    late.silent_to = {"initialize", "server/discover"}
+    async with client_of(config(late, timeout=1.0), early) as client:
+        late.silent_to = set()
         await client.refresh_tools()
-        [plain, other] = client.list_tools()
-        assert plain["function"]["name"] == "t"
-        assert plain["function"]["parameters"]["title"] == "late"
-        assert other["function"]["name"].startswith("t__")
+        await client.run_tool_calls([request("t")])
+        assert (early.calls(), late.calls()) == (["t"], [])
+
+
+@pytest.mark.clause("C104")
+async def test_a_tool_of_a_toolbox_takes_its_plain_name_whenever_it_comes() -> None:
+    server, tools = titled("server"), LocalToolbox()
+    async with client_of(server, local_toolbox=tools) as client:
+        assert owner_of_the_plain_name(client) == "server"
+        tools.add(lambda: "local", name="t")
+        await client.refresh_tools()
+        [outcome] = await client.run_tool_calls([request("t")])
+        assert isinstance(outcome, ToolCallResult)
+        assert outcome.result == "local"
+
+
+@pytest.mark.clause("C104")
+async def test_an_equal_tool_that_gives_way_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    one, two = FakeServer("one"), FakeServer("two")
+    one.tool("t")
+    two.tool("t")
+    async with client_of(config(one, name="one"), config(two, name="two")) as client:
+        await client.refresh_tools()
+        await client.refresh_tools()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Tool 't' of server 'two' is left out: server 'one' has one of the same name and schema"
+    ]
+
+
+def titled(name: str) -> FakeServer:
+    server = FakeServer(name)
+    server.tool("t", inputSchema={"type": "object", "title": name})
+    return server
+
+
+def owner_of_the_plain_name(client: AsyncAIClient) -> str:
+    [title] = [
+        tool["function"]["parameters"]["title"]
+        for tool in client.list_tools()
+        if tool["function"]["name"] == "t"
+    ]
+    return str(title)
 
 
 @pytest.mark.clause("C107")

@@ -103,6 +103,30 @@ async def test_one_call_with_arguments_of_a_wrong_kind_leaves_its_siblings_alone
     check_history(talk.history)
 
 
+@pytest.mark.clause("C42", "C82")
+@pytest.mark.case("F5", "G4")
+async def test_null_is_no_arguments_for_a_tool_that_takes_none_and_wrong_for_any_other() -> None:
+    ran: list[str] = []
+    tools = LocalToolbox()
+
+    @tools.tool(server_populated=["user_id"])
+    async def now(user_id: str) -> str:
+        ran.append(f"now for {user_id}")
+        return "noon"
+
+    @tools.tool()
+    async def wipe(folder: str = "/") -> None:
+        ran.append(f"wiped {folder}")
+
+    talk = Talk(calls(broken_call("now", "null"), broken_call("wipe", "null")), says("done"), tools=tools)
+    [messages, _] = await talk.chat(context={"user_id": "ada"})
+    assert ran == ["now for ada"]
+    assert isinstance(messages[1], ToolCallResult)
+    assert isinstance(messages[3], ToolCallError)
+    assert messages[3].kind == "invalid_arguments"
+    assert "not a JSON object: null" in messages[3].error
+
+
 @dataclass
 class Point:
     x: int

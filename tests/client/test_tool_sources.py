@@ -3,6 +3,7 @@ from typing import Any
 import anyio
 import pytest
 
+from seqoria_runtime._base.catalogue import build_catalogue
 from seqoria_runtime.client import AsyncAIClient
 from seqoria_runtime.models import ToolCallRequest
 from seqoria_runtime.testing import ScriptedProvider, call, calls, says
@@ -93,6 +94,33 @@ async def test_a_base_name_blocks_all_its_variants_and_an_alias_that_one() -> No
         assert names(client) == ["add", variant]
         await client.block_tools(["ADD", " add"])
         assert names(client) == ["add", variant]
+
+
+async def test_a_blocked_name_that_matches_no_tool_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    boxes = [box(add=one), box(add=two)]
+    client = AsyncAIClient([ScriptedProvider([])], local_toolbox=boxes, blocked_tools=["add", "Add"])
+    async with client:
+        _, variant = build_catalogue([boxes[0].tools, boxes[1].tools]).entries
+        await client.block_tools([variant])
+        await client.block_tools(["ad"])
+        await client.refresh_tools()
+    assert [record.getMessage() for record in caplog.records] == [
+        "The blocked name 'Add' matches no tool that is known now",
+        "The blocked name 'ad' matches no tool that is known now",
+    ]
+
+
+@pytest.mark.clause("C104")
+async def test_an_equal_tool_that_gives_way_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    boxes = [box(add=one), box(add=one)]
+    async with AsyncAIClient([ScriptedProvider([])], local_toolbox=boxes):
+        pass
+    async with AsyncAIClient([ScriptedProvider([])], local_toolbox=[boxes[0], boxes[0]]):
+        pass
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "Tool 'add' of a toolbox is left out: a toolbox has one of the same name and schema"
+    )
 
 
 async def test_a_blocked_tool_is_neither_offered_nor_run() -> None:

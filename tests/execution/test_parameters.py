@@ -183,6 +183,12 @@ async def test_missing_values_fail_the_call_with_all_their_names_before_any_call
         await resolve(USER)
 
 
+@pytest.mark.clause("C72")
+async def test_a_literal_none_is_a_value_as_in_the_context() -> None:
+    assert await resolve(USER, LOCALE, registry={"user_id": None}) == {"user_id": None}
+    assert await ParameterRegistry({"user_id": None}).resolve("user_id", context={}) is None
+
+
 @pytest.mark.clause("C73")
 async def test_a_callback_that_says_none_has_no_value() -> None:
     registry = {"user_id": lambda: None, "locale": lambda: None}

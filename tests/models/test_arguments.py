@@ -16,9 +16,15 @@ from tests.support import chat_wire
 
 
 @pytest.mark.case("F5")
-@pytest.mark.parametrize("text", ["", "  \n", "null", '"null"'])
-def test_blank_text_and_null_are_no_arguments(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_blank_text_is_no_arguments(text: str) -> None:
     assert read_arguments(text) == ({}, None)
+
+
+@pytest.mark.case("G4")
+@pytest.mark.parametrize("text", ["null", " null ", '"null"'])
+def test_null_is_not_an_object_and_is_kept(text: str) -> None:
+    assert read_arguments(text) == ({}, "null")
 
 
 @pytest.mark.case("G4")
@@ -115,7 +121,7 @@ async def read_stored(arguments: str) -> ToolCallRequest:
     [
         ("", {}, False),
         (" ", {}, False),
-        ("null", {}, False),
+        ("null", {}, True),
         (json.dumps('{"a": 1}'), {"a": 1}, False),
         ('{"a": 1}', {"a": 1}, False),
         ('{"a": NaN}', {}, True),

@@ -1,4 +1,6 @@
+import copy
 import re
+from typing import Any
 
 import pytest
 
@@ -96,3 +98,35 @@ def test_missing_credentials_name_the_variables() -> None:
 def test_the_names_that_users_knew_are_in_models() -> None:
     assert models.CircuitOpenError is errors.CircuitOpenError
     assert models.ToolRemoteError is errors.ToolRemoteError
+
+
+@pytest.mark.parametrize(
+    ("kind", "details", "said"),
+    [
+        (errors.LLMError, {}, "provider failed"),
+        (errors.MissingCredentialsError, {"missing_vars": ["ACME_KEY"]}, "ACME_KEY"),
+        (errors.AuthenticationError, {"status_code": 401}, "provider failed"),
+        (errors.ModelNotFoundError, {"model_id": "m", "fallback_model": "n"}, "'m'"),
+        (errors.ModelNotFoundError, {"available_models": ["n", "o"]}, "Available models: n, o"),
+        (errors.QuotaExceededError, {"limit_type": "monthly"}, "monthly"),
+        (errors.ContextLengthExceededError, {"model_id": "m", "tokens": 9, "max_tokens": 8}, "9 tokens"),
+        (errors.ContentFilterError, {"filter_reason": "violence"}, "violence"),
+        (errors.ServerError, {"status_code": 500}, "provider failed"),
+        (errors.InvalidRequestError, {"param": "stop"}, "stop"),
+        (errors.ProviderConnectionError, {}, "provider failed"),
+        (errors.MaxRetriesExceededError, {}, "provider failed"),
+    ],
+)
+def test_a_custom_provider_may_raise_any_error_with_its_details_and_no_text(
+    kind: type[errors.LLMError], details: dict[str, Any], said: str
+) -> None:
+    error = kind(provider="acme", **details)
+    assert said in str(error)
+    assert error.provider == "acme"
+    assert {name: getattr(error, name) for name in details} == details
+    assert copy.copy(error).__dict__ == error.__dict__
+    assert str(kind("just this", provider="acme")) == "just this"
+
+
+def test_every_failure_of_a_provider_is_a_runtime_error() -> None:
+    assert issubclass(errors.LLMError, RuntimeError)

@@ -98,7 +98,7 @@ def test_null_and_empty_fields_neither_erase_nor_extend_what_is_known() -> None:
 
 
 @pytest.mark.case("F5")
-@pytest.mark.parametrize("arguments", [None, "", "  ", "null"])
+@pytest.mark.parametrize("arguments", [None, "", "  "])
 def test_a_call_without_arguments_has_an_empty_object(arguments: str | None) -> None:
     answer = read(sse(fragment(id="n1", name="now", arguments=arguments), FINISH))
     assert answer.calls == [("now", {})]
@@ -124,7 +124,7 @@ def test_one_bad_call_leaves_its_siblings_as_they_are() -> None:
     events = [fragment(place, id=f"c{place}", name="f", arguments=text) for place, text in enumerate(texts)]
     calls = read(sse(*events, FINISH)).batch.tool_calls
     assert [call.arguments for call in calls] == [{"a": 1}, {}, {}, {}, {"a": 5}]
-    assert [call.invalid_arguments for call in calls] == [None, None, "[1]", '{"a":', None]
+    assert [call.invalid_arguments for call in calls] == [None, "null", "[1]", '{"a":', None]
 
 
 @pytest.mark.case("G1")

@@ -150,6 +150,11 @@ async def test_version_and_betas_of_anthropic_are_headers() -> None:
         ({"headers": ["x"]}, TypeError, "'headers' must be a mapping"),
         ({"retry": {"tries": 3}}, ValueError, "Unknown retry options: tries"),
         ({"temprature": 1}, TypeError, r"unknown option 'temprature' \(near: temperature"),
+        (
+            {"max_retries": 2},
+            TypeError,
+            r"unknown option 'max_retries': use retry=RetryPolicy",
+        ),
         ({"tool_choice": "auto"}, TypeError, "'tool_choice' comes with each request"),
         ({"extra_body": {"messages": []}}, TypeError, "'extra_body' cannot replace 'messages'"),
         ({"extra_body": 5}, TypeError, "'extra_body' must be a mapping"),

@@ -1,5 +1,6 @@
 """The record of a recorded toolbox, and the error of each rule when it is broken."""
 
+import itertools
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 import anyio
 import pytest
 
-from seqoria_runtime import HIDDEN, AsyncAIClient, LocalToolbox
+from seqoria_runtime import HIDDEN, AdaptiveLimit, AsyncAIClient, LocalToolbox
 from seqoria_runtime.models import (
     AssistantMessage,
     SystemMessage,
@@ -135,6 +136,49 @@ async def test_nested_calls_know_whose_they_are() -> None:
     check_trace(trace)
 
 
+async def test_calls_that_wait_for_their_cap_keep_every_rule() -> None:
+    box = LocalToolbox()
+
+    @box.tool(max_concurrency=1)
+    async def narrow(seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+    @box.tool(max_concurrency=2)
+    async def nest() -> None:
+        await client.run_tool_calls([request("narrow", seconds=1)] * 2)
+
+    tools = RecordedToolbox(box)
+    client = client_of(tools, max_concurrency=5)
+    async with client, anyio.create_task_group() as group:
+        group.start_soon(record_batch, client, tools, [request("narrow", seconds=2) for _ in range(4)])
+        group.start_soon(record_batch, client, tools, [request("nest") for _ in range(3)])
+        await anyio.sleep(0.5)
+        group.start_soon(record_batch, client, tools, [request("narrow", seconds=1), request("nest")])
+    trace = tools.trace(client)
+    assert {(one.tool, one.cap_limit) for one in trace.calls} == {("narrow", 1), ("nest", 2)}
+    check_trace(trace)
+
+
+async def test_a_limit_that_changes_counts_as_it_was_at_the_time() -> None:
+    box = LocalToolbox()
+
+    @box.tool()
+    async def work() -> None:
+        await anyio.sleep(0.1 + client.stats().running["work"] / 40)
+
+    tools = RecordedToolbox(box)
+    client = client_of(tools, max_concurrency=AdaptiveLimit(1, 16, window=4))
+    async with client:
+        await record_batch(client, tools, [request("work") for _ in range(200)])
+    trace = tools.trace(client)
+    limits = [limit for _, limit in trace.limits]
+    assert any(later < earlier for earlier, later in itertools.pairwise(limits))
+    check_trace(trace)
+    at_the_end = replace(trace, limits=())
+    with pytest.raises(InvariantError):
+        check_trace(at_the_end)
+
+
 # The rules, on traces that break them
 
 
@@ -212,6 +256,21 @@ BROKEN: list[tuple[Rule, Trace, str]] = [
         invariants.check_limit,
         trace_of(traced(0, 0, 2), traced(1, 1, 3), limit=1),
         "call 'c1' (t1) started at 1 s as number 2 of the calls that hold one of 1 slots",
+    ),
+    (
+        invariants.check_limit,
+        replace(trace_of(traced(0, 0, 2), traced(1, 1, 3)), limits=((0.0, 2), (0.5, 1), (5.0, 2))),
+        "call 'c1' (t1) started at 1 s as number 2 of the calls that hold one of 1 slots",
+    ),
+    (
+        invariants.check_caps,
+        trace_of(traced(0, 0, 2, cap="a", cap_limit=1), traced(1, 1, 3, cap="a", cap_limit=1)),
+        "call 'c1' (t1) started at 1 s as number 2 of the calls under the cap a of 1",
+    ),
+    (
+        invariants.check_prompt_start,
+        trace_of(traced(0, 0, 1, cap="a", cap_limit=1), traced(1, 2, 3, cap="a", cap_limit=1)),
+        "could have started at 1 s, when 0 of 2 slots were held, but started at 2 s",
     ),
     (
         invariants.check_order,

@@ -124,6 +124,51 @@ def test_calls_that_are_turned_away_at_once_are_no_fast_ones() -> None:
     assert (report.recommended, report.knee.saturated) == (4, True)
 
 
+def paced(limit: int, results: float, *, calls: int = 32, latency: float = 1.0) -> Run:
+    """Calls of one latency, with so many results a second."""
+    starts = [place / results for place in range(calls)]
+    return Run(limit, 0, [CallRecord(0.0, start, start + latency) for start in starts])
+
+
+@pytest.mark.parametrize("limits", [(1, 32), (4, 8, 16, 32)])
+def test_too_few_calls_to_compare_limits_are_said_to_be_too_few(limits: tuple[int, ...]) -> None:
+    report = report_of([steady(limit, 1.0, calls=32) for limit in limits])
+    assert report.recommended is None
+    assert f"make at least {5 * limits[1]} for the limit {limits[1]}" in report.reason
+    assert [row.certain for row in report.rows] == [True] + [False] * (len(limits) - 1)
+    assert "No limit to recommend" in svg_of(report)
+
+
+def test_a_row_that_refutes_the_recommendation_is_named_instead() -> None:
+    # Under the limits with enough calls, these look saturated at 4.
+    runs = [paced(1, 1.0), paced(2, 2.0), paced(4, 4.0), paced(5, 4.0), paced(32, 31.0)]
+    report = report_of(runs)
+    assert report.recommended is None
+    assert "The limit 32 got" in report.reason
+    assert "make at least 160" in report.reason
+    report = report_of([*runs[:-1], paced(32, 31.0, latency=8.0)])
+    assert report.recommended is not None
+
+
+@pytest.mark.parametrize("calls", [32, 60, 300])
+@pytest.mark.parametrize("limits", [(1, 32), (4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, 3, 5, 6, 8, 24, 32)])
+def test_a_recommendation_is_never_beaten_twice_over_at_the_same_latency(
+    calls: int, limits: tuple[int, ...]
+) -> None:
+    async def sweep() -> LimitReport:
+        workload = SyntheticWorkload(
+            Durations.parse("uniform,low=1us,high=2s"), ResourceSpec("sharing", 1000), calls=calls, seed=1
+        )
+        return await measure_limits(workload, limits=limits, repetitions=1)
+
+    report = run_virtual(sweep)
+    if report.recommended is not None:
+        near = max((row for row in report.rows if row.limit <= report.recommended), key=lambda row: row.limit)
+        reach = near.throughput.median * report.recommended / near.limit
+        as_fast = [row for row in report.rows if row.latency.p95 <= near.latency.p95 * 1.1]
+        assert max(row.throughput.median for row in as_fast) < 2 * reach
+
+
 def test_a_lowest_limit_that_is_as_good_as_any_is_said_to_be_too_high() -> None:
     report = report_of([steady(limit, limit / 4) for limit in (6, 8, 12)])
     assert (report.recommended, "the knee may lie below it" in report.reason) == (6, True)

@@ -16,6 +16,7 @@ from seqoria_runtime.models import (
     ToolCallResult,
     ToolProgress,
 )
+from seqoria_runtime.models._arguments import NULL
 
 from . import outcomes
 from .planner import GraphNode, Planner, SkippedCall
@@ -153,7 +154,7 @@ class Batch:
             return outcomes.unknown(request, self._catalogue.entries)
         if request.truncated:
             return outcomes.cut_off(request)
-        if request.invalid_arguments is not None:
+        if request.invalid_arguments is not None and not _means_none(request.invalid_arguments, tool):
             return outcomes.not_an_object(request, request.invalid_arguments)
         try:
             self._prepared[call] = tool.validate(request.arguments, allow_override=self._allow_override)
@@ -180,3 +181,8 @@ class Batch:
         if call in self._running:
             return outcomes.cancelled_while_running(request)
         return outcomes.cancelled_before_start(request)
+
+
+def _means_none(arguments: str, tool: Tool) -> bool:
+    """Whether the model wrote `null` for a tool that takes no arguments."""
+    return arguments == NULL and not tool.parameters.get("properties")

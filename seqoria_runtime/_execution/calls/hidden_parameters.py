@@ -18,6 +18,7 @@ from seqoria_runtime._base.tools import HiddenParameter, ToolFailure
 from .threads import run_in_thread
 
 _logger: Final = logging.getLogger(__name__)
+_NO_VALUE: Final = object()
 
 RunSync: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -31,9 +32,9 @@ class ParameterRegistry:
 
     A key is a parameter's name, or a pydantic model class, which stands for its own name with a
     lower-case first letter. A value is a callback (a function, a method or an object with
-    `__call__`, sync or async) or a literal; a class is a literal too. A callback gets the entries
-    of the context that its keyword parameters name, all of them for `**kwargs`. It returns `None` if it
-    has no value.
+    `__call__`, sync or async) or a literal; a class is a literal too, and so is `None`. A callback
+    gets the entries of the context that its keyword parameters name, all of them for `**kwargs`. It
+    returns `None` where it has no value.
 
     Raises `ValueError` for two keys of one name, `TypeError` for anything but a mapping, and for a
     key or a callback of another form.
@@ -61,18 +62,19 @@ class ParameterRegistry:
         if name in context:
             return context[name]
         try:
-            return await self._ask(name, context=context, run_sync=run_in_thread)
+            value = await self._ask(name, context=context, run_sync=run_in_thread)
         except SourceError:
             return None
+        return None if value is _NO_VALUE else value
 
     async def _ask(self, name: str, *, context: Mapping[str, Any], run_sync: RunSync) -> Any:
-        """Return the registry's own value or `None`; run sync callbacks with `run_sync`.
+        """Return the registry's own value or `_NO_VALUE`; run sync callbacks with `run_sync`.
 
         Raises `SourceError` if the callback fails, after logging it.
         """
         source = self._sources.get(name)
         if source is None:
-            return None
+            return _NO_VALUE
         try:
             return await source.value(context, run_sync)
         except BaseException as error:
@@ -110,7 +112,7 @@ async def resolve_hidden(
             )
         except SourceError as error:
             raise ToolFailure("missing_parameter", f"Tool {tool_name!r} failed: {error}") from None
-        if value is not None:
+        if value is not _NO_VALUE:
             values[parameter.name] = value
     _require([item for item in absent if item.name not in values], tool_name)
     return values
@@ -146,7 +148,9 @@ class _Callback(NamedTuple):
         accepted = context if self.accepts is None else context.keys() & self.accepts
         call = partial(self.function, **{name: context[name] for name in accepted})
         value = call() if self.is_async else await run_sync(call)
-        return await value if inspect.isawaitable(value) else value
+        if inspect.isawaitable(value):
+            value = await value
+        return _NO_VALUE if value is None else value
 
 
 def _is_not_the_callbacks(error: BaseException) -> bool:

@@ -106,7 +106,7 @@ def _cells(row: LimitRow, *, plus_minus: str) -> Sequence[str]:
         str(row.limit),
         f"{row.throughput.median:.4g}",
         f"{plus_minus}{share:.0%}" if row.runs > 1 else "",
-        f"{row.work.median:.1f}",
+        f"{row.work.median:.1f}" if row.certain else "-",
         duration(row.wait.p50),
         duration(row.wait.p95),
         duration(row.latency.p50),
@@ -127,7 +127,9 @@ def _nearest(report: LimitReport) -> int | None:
 def _bar(row: LimitRow, report: LimitReport, console: Console) -> Text:
     parts = _ASCII_PARTS if console.options.ascii_only else _PARTS
     width = max(1, min(_BAR_WIDTH, console.width - _NEXT_TO_BAR))
-    most = max(one.work.median for one in report.rows) or 1.0
+    if not row.certain:
+        return Text(f"{row.limit:>5} too few calls", style="dim")
+    most = max(one.work.median for one in report.rows if one.certain) or 1.0
     eighths = round(row.work.median / most * width * 8)
     bar = parts[8] * (eighths // 8) + (parts[eighths % 8] if eighths % 8 else "")
     text = Text(f"{row.limit:>5} ")

@@ -3,7 +3,9 @@
 Pure: it never changes the history.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -13,6 +15,7 @@ from seqoria_runtime.models import (
     ChatMessage,
     SystemMessage,
     ToolCallError,
+    ToolCallOutcome,
     ToolCallRequest,
     ToolCallResult,
     UserMessage,
@@ -58,27 +61,33 @@ class HistoryReader:
         if _MODEL_SET.issuperset(map(type, items)):
             return items
         messages: list[ChatMessage] = []
+        other_ids: dict[str, str] = {}
         # By identity, not by position: an item in front moves all the others.
         earlier, self._read = self._read, {}
         for position, item in enumerate(items):
             if type(item) in _MODEL_SET:
-                messages.append(item)
+                messages.append(_with_id_of_its_call(item, other_ids))
                 continue
             reading = earlier.get(id(item))
             if reading is None or reading.item is not item or reading.copy != item:
-                reading = _Reading(item, _plain_copy(item, _MAX_DEPTH), _message_list(item, position))
+                reading = _Reading(item, _plain_copy(item, _MAX_DEPTH), *_message_list(item, position))
             if reading.copy is not None:
                 self._read[id(item)] = reading
-            messages += reading.messages
+            other_ids |= reading.other_ids
+            messages += (_with_id_of_its_call(message, other_ids) for message in reading.messages)
         return messages
 
 
 class _Reading(NamedTuple):
-    """A dictionary, what was in it, and the messages read from it. It holds the item, and so its `id`."""
+    """A dictionary, what was in it, and the messages read from it. It holds the item, and so its `id`.
+
+    `other_ids` are further ids of the calls in it: a stored call may have a `call_id` besides its `id`.
+    """
 
     item: object
     copy: Any
     messages: list[ChatMessage]
+    other_ids: Mapping[str, str] = MappingProxyType({})
 
 
 def to_messages(history: Sequence[object]) -> list[ChatMessage]:
@@ -106,9 +115,35 @@ def _copied(value: Any, depth: int) -> Any:
     raise TypeError("not plain JSON")
 
 
-def _message_list(item: Any, position: int) -> list[ChatMessage]:
+def _with_id_of_its_call(message: ChatMessage, other_ids: dict[str, str]) -> ChatMessage:
+    """Return the message; an outcome that names its call by another id than the call's is changed."""
+    if other_ids and isinstance(message, ToolCallRequest):
+        other_ids.pop(message.id, None)
+    elif other_ids and isinstance(message, (ToolCallResult, ToolCallError)):
+        call_id = other_ids.get(message.tool_call_id)
+        return message if call_id is None else message.model_copy(update={"tool_call_id": call_id})
+    return message
+
+
+def outcomes_without_a_call(messages: Sequence[ChatMessage]) -> list[ToolCallOutcome]:
+    """Return the outcomes with no call before them that is still unanswered."""
+    unanswered: Counter[str] = Counter()
+    found: list[ToolCallOutcome] = []
+    for message in messages:
+        # `isinstance` costs a microsecond for each message, since pydantic's metaclass answers it.
+        if type(message) is ToolCallRequest:
+            unanswered[message.id] += 1
+        elif type(message) is ToolCallResult or type(message) is ToolCallError:
+            if unanswered[message.tool_call_id] > 0:
+                unanswered[message.tool_call_id] -= 1
+            else:
+                found.append(message)
+    return found
+
+
+def _message_list(item: Any, position: int) -> tuple[list[ChatMessage], Mapping[str, str]]:
     if isinstance(item, _MODELS):
-        return [item]
+        return [item], {}
     if not isinstance(item, Mapping):
         raise TypeError(
             f"history[{position}] must be a message model or a dictionary, not {type(item).__name__}"
@@ -123,14 +158,21 @@ def _message_list(item: Any, position: int) -> list[ChatMessage]:
         message = model.model_validate(_fields(model, item))
         if isinstance(message, AssistantMessage) and item.get("tool_calls"):
             calls = [_request(call) for call in item["tool_calls"]]
-            return [*unless_empty(message), *calls]
+            return [*unless_empty(message), *calls], _other_ids(item["tool_calls"], calls)
     except (ValidationError, ValueError, TypeError, KeyError, AttributeError) as exc:
         raise ValueError(f"history[{position}] is not a valid {role!r} message: {exc}") from exc
-    return [message]
+    return [message], _other_ids([item], [message] if isinstance(message, ToolCallRequest) else [])
+
+
+def _other_ids(stored: Sequence[Mapping[str, Any]], calls: Sequence[ToolCallRequest]) -> dict[str, str]:
+    ids = ((one.get("call_id"), call.id) for one, call in zip(stored, calls, strict=False))
+    return {call_id: own for call_id, own in ids if isinstance(call_id, str) and call_id not in {"", own}}
 
 
 def _fields(model: type[ChatMessage], item: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(item)
+    if "call_id" in fields:
+        fields.setdefault("id" if model is ToolCallRequest else "tool_call_id", fields["call_id"])
     if fields["role"] == "developer":
         fields["role"] = "system"
     if fields["role"] == "tool":

@@ -3,6 +3,7 @@
 The only module that changes a history. Synchronous, and free of providers and tasks.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,7 +19,9 @@ from seqoria_runtime.models import (
     UserMessage,
 )
 
-from .reading import HistoryReader, has_system_message, unless_empty
+from .reading import HistoryReader, has_system_message, outcomes_without_a_call, unless_empty
+
+_logger = logging.getLogger("seqoria_runtime")
 
 
 class RunningBatch(Protocol):
@@ -80,7 +83,12 @@ class HistoryRecord:
 
         For a bad history, raise and add nothing.
         """
-        self._reader.messages()
+        for outcome in outcomes_without_a_call(self._reader.messages()):
+            _logger.warning(
+                "The history has an outcome for the call %r (%r), but no such call before it; it is not sent",
+                outcome.tool_call_id,
+                outcome.name,
+            )
         if self._system_prompt and not has_system_message(self.history):
             self.history.insert(0, {"role": "system", "content": self._system_prompt})
         if self._user_message is not None:

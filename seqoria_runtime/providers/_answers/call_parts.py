@@ -60,13 +60,13 @@ def tool_call_requests(
     for call in calls:
         call_id = call.id if call.id and call.id not in taken else f"call_{new_id()}"
         taken.add(call_id)
-        values, invalid = read_arguments(join_surrogates(call.text))
+        arguments = read_arguments(join_surrogates(call.text))
         request = ToolCallRequest(
             id=join_surrogates(call_id),
             name=real_name(bounded(join_surrogates(call.name), _MAX_NAME)) or UNNAMED_TOOL,
-            arguments=values,
-            invalid_arguments=invalid,
-            truncated=limited and (call.cut or invalid is not None),
+            arguments=arguments.values,
+            invalid_arguments=arguments.invalid,
+            truncated=limited and (call.cut or arguments.broken),
             response_id=response_id,
         )
         requests.append(request)

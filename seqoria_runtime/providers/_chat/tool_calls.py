@@ -81,4 +81,4 @@ class ToolCallAssembly:
 
 def _is_complete(call: _Call) -> bool:
     text = call.text
-    return bool(text.strip()) and read_arguments(text).invalid is None
+    return bool(text.strip()) and not read_arguments(text).broken

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Unpack
 
 from seqoria_runtime.models import AssistantMessage, LLMUsage, ToolCallStarted
+from seqoria_runtime.models._arguments import NULL
 from seqoria_runtime.models.errors import ProviderProtocolError
 from seqoria_runtime.providers._answers.answer import Answer, AnswerOptions, ModelAnswer
 from seqoria_runtime.providers._answers.call_parts import CallParts, arguments_text
@@ -70,7 +71,9 @@ class OllamaAnswer(ModelAnswer):
     def _take_call(self, entry: Any) -> ProviderEvent:
         function = expect_type(expect_type(entry, dict, "tool call").get("function") or {}, dict, "function")
         call = CallParts(str_or_empty(entry.get("id")).strip(), str_or_empty(function.get("name")))
-        call.arguments = [arguments_text(function.get("arguments"))]
+        arguments = function.get("arguments", "")
+        # Ollama sends whole calls, so `null` is what the model wrote.
+        call.arguments = [NULL if arguments is None else arguments_text(arguments)]
         for earlier in self._called:
             earlier.cut = False
         call.cut = True

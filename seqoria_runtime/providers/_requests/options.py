@@ -98,6 +98,8 @@ def check_options(given: Mapping[str, Any], known: frozenset[str], owner: str) -
 def _complaint(name: str, known: frozenset[str]) -> str:
     if name in REQUEST_FIELDS and not _synonyms(name, known):
         return f"{name!r} comes with each request and is not an option"
+    if name == "max_retries":  # of seqoria-agent and of the vendors' SDKs
+        return "unknown option 'max_retries': use retry=RetryPolicy(max_attempts=...)"
     near = _synonyms(name, known) or get_close_matches(name, sorted(known), n=3)
     hint = f" (near: {', '.join(near)})" if near else "; what only some servers take goes into 'extra_body'"
     return f"unknown option {name!r}{hint}"

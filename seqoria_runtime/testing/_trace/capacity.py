@@ -1,5 +1,6 @@
-"""The rules of the slots: how many calls run at once, which one is next, and how long a batch takes."""
+"""The rules of slots and caps: how many calls run at once, which one is next, how long a batch takes."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -15,28 +16,62 @@ class _Change(NamedTuple):
     call: TracedCall
 
 
+class _HeldPlaces(NamedTuple):
+    slots: int
+    under_caps: Counter[str | None]
+
+
 def check_limit(trace: Trace) -> None:
     """At most as many calls hold a slot as there are slots. An abandoned thread holds its slot to its end.
 
-    A call that waits for a nested call has lent it its slot.
+    A call that waits for a nested call has lent it its slot. A limit that falls stops no call that runs.
     """
     for at, held, call in _usage(trace):
-        if held > trace.limit:
+        limit = max(trace.limits_at(at.time))
+        if held > limit and at == call.entered:
             raise InvariantError(
                 f"{call} started at {at.time:g} s as number {held} of the calls that hold one of "
-                f"{trace.limit} slots"
+                f"{limit} slots"
             )
+
+
+def check_caps(trace: Trace) -> None:
+    """Never do more calls of a capped tool run than its cap allows, but for those that wait for their own."""
+    for at, live, call in _live(trace):
+        if call.cap is None or at != call.entered:
+            continue
+        working = [
+            one.number for one in live if one.cap == call.cap and not _waits_for_its_own(trace, one, at)
+        ]
+        if len(working) > call.cap_limit:
+            raise InvariantError(
+                f"{call} started at {at.time:g} s as number {len(working)} of the calls under the cap "
+                f"{call.cap} of {call.cap_limit}"
+            )
+
+
+def _waits_for_its_own(trace: Trace, call: TracedCall, at: Moment) -> bool:
+    nested = (one for one in trace.calls if one.parent == call.number and one.asked is not None)
+    return any(
+        one.asked is not None and one.asked <= at and (one.over is None or one.over >= at) for one in nested
+    )
 
 
 def _usage(trace: Trace) -> Iterator[tuple[Moment, int, TracedCall]]:
     """Yield how many slots are held after each start and end, in order of time."""
+    for at, live, call in _live(trace):
+        yield at, _held(live), call
+
+
+def _live(trace: Trace) -> Iterator[tuple[Moment, list[TracedCall], TracedCall]]:
+    """Yield the calls that hold a slot after each start and end of one, in order of time."""
     live: dict[int, TracedCall] = {}
     for at, starts, call in sorted(_changes(trace.calls), key=lambda change: change.at):
         if starts:
             live[call.number] = call
         else:
             live.pop(call.number, None)
-        yield at, _held(live.values()), call
+        yield at, list(live.values()), call
 
 
 def _changes(calls: Iterable[TracedCall]) -> Iterator[_Change]:
@@ -59,7 +94,7 @@ def _held(live: Iterable[TracedCall]) -> int:
 
 
 def check_prompt_start(trace: Trace) -> None:
-    """A call that waits for nothing but a slot does so only while all slots are held.
+    """A call that waits for nothing but a slot does so only while all slots, or its cap, are held.
 
     So a call starts as soon as what it depends on is over, and no slot is ever lost.
     """
@@ -72,22 +107,24 @@ def check_prompt_start(trace: Trace) -> None:
 
 
 def _check_prompt(
-    trace: Trace, call: TracedCall, ready: float, held_from: Sequence[tuple[float, int]]
+    trace: Trace, call: TracedCall, ready: float, held_from: Sequence[tuple[float, _HeldPlaces]]
 ) -> None:
     assert call.entered is not None
-    for time, held in held_from:
-        if ready <= time < call.entered.time and held < trace.limit:
+    for time, (held, under_caps) in held_from:
+        limit = min(trace.limits_at(time))
+        full = call.cap is not None and under_caps[call.cap] >= call.cap_limit
+        if ready <= time < call.entered.time and held < limit and not full:
             raise InvariantError(
-                f"{call} could have started at {time:g} s, when {held} of {trace.limit} slots were held, "
+                f"{call} could have started at {time:g} s, when {held} of {limit} slots were held, "
                 f"but started at {call.entered.time:g} s"
             )
 
 
-def _held_over_time(trace: Trace) -> list[tuple[float, int]]:
-    """Return pairs of a time and the slots held from then on, for each time at which that changes."""
-    last: dict[float, int] = {}
-    for at, held, _ in _usage(trace):
-        last[at.time] = held
+def _held_over_time(trace: Trace) -> list[tuple[float, _HeldPlaces]]:
+    """Return pairs of a time and the places held from then on, for each time at which that changes."""
+    last: dict[float, _HeldPlaces] = {}
+    for at, live, _ in _live(trace):
+        last[at.time] = _HeldPlaces(_held(live), Counter(call.cap for call in live))
     return list(last.items())
 
 
@@ -106,8 +143,9 @@ def check_makespan(trace: Trace) -> None:
     """A batch that has all slots to itself is as fast as its calls allow.
 
     It takes at least as long as its longest chain of calls, and at most Graham's bound: that chain,
-    plus the rest of the work divided by the slots.
+    plus the rest of the work divided by the slots. Caps may make it longer than that.
     """
+    slots = min((limit for _, limit in trace.limits), default=trace.limit)
     for batch in trace.batches:
         calls = [call for call in trace.of(batch.number) if call.entered is not None]
         if not calls or not batch.complete or not _alone(trace, calls):
@@ -115,13 +153,15 @@ def check_makespan(trace: Trace) -> None:
         start = min(call.entered.time for call in calls if call.entered is not None)
         took = max((call.settled[0][0].time for call in calls if call.settled), default=start) - start
         chain, work = longest_chain(trace, calls), sum(map(_occupied, calls))
-        bound = chain + (work - chain) / trace.limit
+        bound = chain + (work - chain) / slots
+        if any(call.cap is not None for call in calls):
+            bound = math.inf
         if took < chain * (1 - _ROUNDING):
             raise InvariantError(f"the batch took {took:g} s, less than its longest chain of {chain:g} s")
         if took > bound * (1 + _ROUNDING) + _ROUNDING:
             raise InvariantError(
                 f"the batch took {took:g} s, more than Graham's bound of {bound:g} s: {work:g} s of work, "
-                f"{trace.limit} slots, a longest chain of {chain:g} s"
+                f"{slots} slots, a longest chain of {chain:g} s"
             )
 
 
@@ -162,11 +202,13 @@ def check_fairness(trace: Trace) -> None:
     """A batch that waits for its first slot is overtaken at most once by each other batch.
 
     This covers only batches that hold no slot, and no nested ones: those have the slot of the call that
-    started them.
+    started them. A batch whose calls all wait for caps may be overtaken.
     """
     for batch in trace.batches:
         calls = [call for call in trace.of(batch.number) if call.asked is not None and call.parent is None]
-        waiting = [call for call in calls if call.entered is not None and not call.depends_on]
+        waiting = [
+            call for call in calls if call.entered is not None and not call.depends_on and call.cap is None
+        ]
         if waiting:
             first = min(waiting, key=lambda call: call.entered or _NEVER)
             _check_overtaken(trace, max(call.asked for call in calls if call.asked), first)

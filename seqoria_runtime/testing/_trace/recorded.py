@@ -35,7 +35,7 @@ class RecordedToolbox(LocalToolbox):
     def trace(self, client: AsyncAIClient) -> Trace:
         """Return what was recorded so far, with the limits of the client that ran it."""
         stats = client.stats()
-        return self.recorder.trace(stats.max_concurrency, stats.tool_timeout)
+        return self.recorder.trace(stats.max_concurrency, stats.tool_timeout, client.limit_history())
 
     def _recorded(self, tool: FunctionTool) -> FunctionTool:
         return replace(

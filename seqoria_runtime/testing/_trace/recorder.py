@@ -66,6 +66,8 @@ class RecordedCall:
             settled=tuple(self.settled),
             parent=None if self.parent is None else self.parent.number,
             saw=None if self.saw is None else self.saw.number,
+            cap=None if tool is None or tool.cap is None else tool.cap.name,
+            cap_limit=0 if tool is None or tool.cap is None else tool.cap.limit,
         )
 
 
@@ -143,9 +145,11 @@ class Recorder:
             assigned.append(call)
         return assigned
 
-    def trace(self, limit: int, tool_timeout: float | None) -> Trace:
+    def trace(
+        self, limit: int, tool_timeout: float | None, limits: Iterable[tuple[float, int]] = ()
+    ) -> Trace:
         calls = tuple(call.snapshot() for call in self._calls)
-        return Trace(calls, tuple(self._batches.values()), limit, tool_timeout)
+        return Trace(calls, tuple(self._batches.values()), limit, tool_timeout, tuple(limits))
 
     def _new(self, tool: FunctionTool | None, name: str) -> RecordedCall:
         around, parent = current_batch.get(), _current_call.get()

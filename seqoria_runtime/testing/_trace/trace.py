@@ -3,6 +3,7 @@
 `recorder` makes the records, and `seqoria_runtime.testing.invariants` checks them.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -29,7 +30,8 @@ class TracedCall:
     arguments were checked, `entered` when it had its slot (as far as its tool can see), `starts` and
     `ends` when its function started and really ended, `returned` the text that it returned, and
     `raised` what it raised. `settled` has its outcomes in order. `parent` is the number of the call
-    that requested it, `saw` that of the call whose context variables its function saw.
+    that requested it, `saw` that of the call whose context variables its function saw. `cap` names the
+    cap of its tool, if it has one, of `cap_limit` calls.
     """
 
     number: int
@@ -48,6 +50,8 @@ class TracedCall:
     settled: tuple[tuple[Moment, ToolCallOutcome], ...] = ()
     parent: int | None = None
     saw: int | None = None
+    cap: str | None = None
+    cap_limit: int = 0
 
     @property
     def outcome(self) -> ToolCallOutcome | None:
@@ -93,13 +97,21 @@ class TracedBatch:
 class Trace:
     """All calls of a recorded toolbox so far, and the limits they ran under.
 
-    `str()` of it lists what happened, one line for each event.
+    `limit` is the number of slots at the end, and `limits` the times at which it was set to how many,
+    if it changed. `str()` of it lists what happened, one line for each event.
     """
 
     calls: tuple[TracedCall, ...]
     batches: tuple[TracedBatch, ...]
     limit: int
     tool_timeout: float | None = None
+    limits: tuple[tuple[float, int], ...] = ()
+
+    def limits_at(self, time: float) -> tuple[int, ...]:
+        """Return the number of slots at a time: two or more where it changes at that very time."""
+        changes = self.limits or ((-math.inf, self.limit),)
+        before = [limit for at, limit in changes if at < time]
+        return (*before[-1:], *(limit for at, limit in changes if at == time)) or (changes[0][1],)
 
     def of(self, batch: int | None) -> tuple[TracedCall, ...]:
         """Return the calls of one batch."""
