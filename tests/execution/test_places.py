@@ -20,10 +20,6 @@ from tests.support.places import CheckedClient, Client, Load
 TraceFunction: TypeAlias = Callable[[FrameType, str, object], "TraceFunction | None"]
 
 
-def stuck_since(client: Client) -> float | None:
-    return client.slots.stuck_since
-
-
 def borrowed(grant: Grant) -> list[Grant | None]:
     """The calls that have lent each place of this one."""
     return [place.borrowed_from.grant if place.borrowed_from else None for place in grant.places]
