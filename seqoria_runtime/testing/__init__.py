@@ -3,7 +3,6 @@
 Importing it needs neither trio nor hypothesis; what needs them loads them when it is used.
 """
 
-from ._clock.blocking_watch import BlockingCallWarning
 from ._clock.deadlock import VirtualTimeDeadlock
 from ._clock.deadlock_watch import Backend, fail_on_deadlock
 from ._explore.everywhere import Coverage, cancel_everywhere, fail_everywhere, replay_interruption
@@ -34,7 +33,6 @@ from .invariants import check_trace
 
 __all__ = [
     "Backend",
-    "BlockingCallWarning",
     "CallPair",
     "Chooser",
     "Coverage",

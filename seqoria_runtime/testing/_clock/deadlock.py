@@ -13,12 +13,11 @@ from seqoria_runtime._execution.calls.driver import Driver
 
 OnDeadlock: TypeAlias = Callable[[str], None]
 
-WATCH_THREAD = "seqoria_runtime watch for blocking calls"
 _GRACE = 0.5
 _NOTHING = "no timer and no thread can wake the tasks any more (virtual time does not wait for real I/O):"
 SPINNING = "tasks go on forever without time moving:"
 _BACKENDS = frozenset({"anyio", "asyncio", "trio"})
-LIBRARIES = _BACKENDS | sys.stdlib_module_names | {__name__.partition(".")[0]}
+_LIBRARIES = _BACKENDS | sys.stdlib_module_names | {__name__.partition(".")[0]}
 _SUSPENDED = (("cr", "cr_await"), ("ag", "ag_await"), ("gi", "gi_yieldfrom"))
 _OPAQUE = {"anext_awaitable", "async_generator_asend", "async_generator_athrow", "coroutine_wrapper"}
 
@@ -34,10 +33,7 @@ def grace() -> float:
     """Return the real seconds to wait for a thread that may still wake a loop with nothing to do."""
     me = threading.current_thread()
     # trio renames a cached thread while it works for a task.
-    alone = all(
-        thread is me or thread.name.startswith("Trio thread ") or thread.name == WATCH_THREAD
-        for thread in threading.enumerate()
-    )
+    alone = all(thread is me or thread.name.startswith("Trio thread ") for thread in threading.enumerate())
     return 0 if alone else _GRACE
 
 
@@ -56,7 +52,7 @@ def place(coroutine: Any) -> str:
     frames = list(_frames(coroutine))
     if not frames:
         return "not in Python code"
-    for libraries in (LIBRARIES, _BACKENDS):
+    for libraries in (_LIBRARIES, _BACKENDS):
         for frame in reversed(frames):
             if _library(frame) not in libraries:
                 return _named(frame)

@@ -10,7 +10,6 @@ from anyio.lowlevel import current_token
 
 from seqoria_runtime.models.errors import MissingExtraError
 
-from .blocking_watch import BlockingWatch
 from .deadlock import VirtualTimeDeadlock
 from .virtual_loop import VirtualLoop
 
@@ -25,9 +24,8 @@ Backend: TypeAlias = Literal["asyncio", "trio"]
 def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Make `async_fn` raise `VirtualTimeDeadlock` where it would wait forever in virtual time.
 
-    It is cancelled first, and everything in it has ended when the error is raised. A call that blocks
-    the event loop is reported with a `BlockingCallWarning`. In real time, and for a cancelled caller,
-    nothing changes.
+    It is cancelled first, and everything in it has ended when the error is raised. In real time, and
+    for a cancelled caller, nothing changes.
     """
 
     @functools.wraps(async_fn)
@@ -45,9 +43,7 @@ def fail_on_deadlock(async_fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitab
 
             clock.on_deadlock = stop
             try:
-                with BlockingWatch(clock) as watch:
-                    result = await async_fn(*args, **kwargs)
-                watch.warn()
+                result = await async_fn(*args, **kwargs)
             except Exception as error:
                 if not reports:
                     raise

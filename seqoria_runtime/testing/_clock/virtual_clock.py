@@ -25,8 +25,6 @@ class VirtualClock(trio.abc.Instrument):
     def __init__(self) -> None:
         self.clock = trio.testing.MockClock(autojump_threshold=0)
         self.on_deadlock: OnDeadlock | None = None
-        self.turns = 0
-        self.waiting = False
         self._held = False
         self._stepped = False
         self._idle_since: float | None = None
@@ -53,18 +51,13 @@ class VirtualClock(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         self._stepped = True
-        self.turns += 1
         # Tasks start and reap threads, so this sees each change before trio next waits.
         held = bool(busy_threads(self._token) or self._limiter.borrowed_tokens)
         if held is not self._held:
             self._held = held
             self.clock.autojump_threshold = math.inf if held else 0
 
-    def after_io_wait(self, timeout: float) -> None:
-        self.waiting = False
-
     def before_io_wait(self, timeout: float) -> None:
-        self.waiting = True
         if self._stepped or self._held or self.on_deadlock is None or not _nothing_to_do():
             self._stepped = False
             self._idle_since = None

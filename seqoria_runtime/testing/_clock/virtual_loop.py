@@ -28,13 +28,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.on_deadlock: OnDeadlock | None = None
-        self.turns = 0
-        self.waiting = False
         self._now = 0.0
         self._in_executors = 0
         self._limiter: anyio.CapacityLimiter | None = None
         self._out_of_timers = False
-        super().__init__(_Selector(self))
+        super().__init__(_Selector(self._real_timeout, self._nothing_came))
         self._clock_resolution = math.ulp(self._now)
 
     def time(self) -> float:
@@ -82,7 +80,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _executor_done(self, _: asyncio.Future[Any]) -> None:
         self._in_executors -= 1
 
-    def real_timeout(self) -> float | None:
+    def _real_timeout(self) -> float | None:
         """Move the clock, if it may move; return the real seconds for the selector to wait."""
         held = self.foreign_threads or busy_threads(self)
         self._out_of_timers = not held and not self._scheduled  # type: ignore[attr-defined]
@@ -106,7 +104,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 return self._in_executors
         return self._in_executors + self._limiter.borrowed_tokens
 
-    def nothing_came(self) -> None:
+    def _nothing_came(self) -> None:
         if not self._out_of_timers:
             return
         report = describe((task.get_name(), task.get_coro()) for task in asyncio.all_tasks(self))
@@ -123,19 +121,16 @@ def _left_loop(thread: WorkerThread) -> None:
 class _Selector(selectors.DefaultSelector):
     """A selector that asks its loop how long to wait."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, real_timeout: Callable[[], float | None], nothing_came: Callable[[], None]) -> None:
         super().__init__()
-        self._loop = loop
+        self._real_timeout = real_timeout
+        self._nothing_came = nothing_came
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        loop = self._loop
-        loop.turns += 1
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
-        loop.waiting = True
-        ready = super().select(loop.real_timeout())
-        loop.waiting = False
+        ready = super().select(self._real_timeout())
         if not ready:
-            loop.nothing_came()
+            self._nothing_came()
         return ready

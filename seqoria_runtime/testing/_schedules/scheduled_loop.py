@@ -46,12 +46,12 @@ class ScheduledLoop(VirtualLoop):
             tasks = ((task.get_name(), task.get_coro()) for task in asyncio.all_tasks(self))
             on_deadlock(describe(tasks, SPINNING))
 
-    def real_timeout(self) -> float | None:
+    def _real_timeout(self) -> float | None:
         self.order.idle()
         if self._queue.wait_for_threads(only_abandoned=True):
             self._out_of_timers = False
             return 0
-        return super().real_timeout()
+        return super()._real_timeout()
 
 
 class _Post(asyncio.Handle):
