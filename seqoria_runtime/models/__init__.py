@@ -20,7 +20,7 @@ from ._messages import (
     ToolMessages,
     UserMessage,
 )
-from .errors import CircuitOpenError, ToolRemoteError
+from .errors import CircuitOpenError, ErrorFacts, ToolRemoteError
 
 __all__ = [
     "UNNAMED_TOOL",
@@ -31,6 +31,7 @@ __all__ = [
     "ChatMessage",
     "ChatMessages",
     "CircuitOpenError",
+    "ErrorFacts",
     "History",
     "LLMUsage",
     "SystemMessage",

@@ -168,7 +168,9 @@ class DependencyError(ToolError):
     """Never raised: such a call settles as `cyclic_dependency`. Kept for code that catches it."""
 
 
-class _Facts(TypedDict, total=False):
+class ErrorFacts(TypedDict, total=False):
+    """What every `LLMError` takes by keyword; see there."""
+
     provider: str | None
     status_code: int | None
     request_id: str | None
@@ -203,7 +205,7 @@ class MissingCredentialsError(LLMError):
     """No key was found; `missing_vars` names the environment variables that were tried."""
 
     def __init__(
-        self, message: str | None = None, *, missing_vars: Sequence[str] = (), **facts: Unpack[_Facts]
+        self, message: str | None = None, *, missing_vars: Sequence[str] = (), **facts: Unpack[ErrorFacts]
     ) -> None:
         names = ", ".join(missing_vars)
         super().__init__(message or f"missing environment variables: {names or 'unknown'}", **facts)
@@ -231,7 +233,7 @@ class ModelNotFoundError(LLMError):
         model_id: str | None = None,
         fallback_model: str | None = None,
         available_models: Sequence[str] = (),
-        **facts: Unpack[_Facts],
+        **facts: Unpack[ErrorFacts],
     ) -> None:
         text = message or f"model {model_id!r} was not found"
         known = f". Available models: {', '.join(available_models)}" if available_models else ""
@@ -249,7 +251,7 @@ class QuotaExceededError(LLMError):
     """The account's quota is used up; waiting does not help. `limit_type` names the limit."""
 
     def __init__(
-        self, message: str | None = None, *, limit_type: str = "quota", **facts: Unpack[_Facts]
+        self, message: str | None = None, *, limit_type: str = "quota", **facts: Unpack[ErrorFacts]
     ) -> None:
         super().__init__(message or f"the quota is used up ({limit_type})", **facts)
         self.limit_type = limit_type
@@ -265,7 +267,7 @@ class ContextLengthExceededError(LLMError):
         model_id: str | None = None,
         tokens: int | None = None,
         max_tokens: int | None = None,
-        **facts: Unpack[_Facts],
+        **facts: Unpack[ErrorFacts],
     ) -> None:
         counts = f" ({tokens} tokens of at most {max_tokens})" if tokens and max_tokens else ""
         super().__init__(message or f"the prompt is too long for the model{counts}", **facts)
@@ -278,7 +280,7 @@ class ContentFilterError(LLMError):
     """A content filter blocked the request or the answer; `filter_reason` is the provider's reason."""
 
     def __init__(
-        self, message: str | None = None, *, filter_reason: str | None = None, **facts: Unpack[_Facts]
+        self, message: str | None = None, *, filter_reason: str | None = None, **facts: Unpack[ErrorFacts]
     ) -> None:
         super().__init__(message or f"a content filter blocked it ({filter_reason or 'no reason'})", **facts)
         self.filter_reason = filter_reason
@@ -296,7 +298,7 @@ class InvalidRequestError(LLMError):
     """The provider rejected the request; `param` names the field, if the server says."""
 
     def __init__(
-        self, message: str | None = None, *, param: str | None = None, **facts: Unpack[_Facts]
+        self, message: str | None = None, *, param: str | None = None, **facts: Unpack[ErrorFacts]
     ) -> None:
         super().__init__(message or f"the request was rejected ({param or 'no field named'})", **facts)
         self.param = param
