@@ -131,17 +131,17 @@ def tickets() -> int:
 @pytest.mark.clause("C49")
 @pytest.mark.parametrize("limit", [1, 2, 16])
 async def test_nested_batches_that_have_ended_are_forgotten(limit: int) -> None:
-    lab = Costly(100)
+    lab, before = Costly(100), tickets()
     async with lab.client(max_concurrency=limit) as lab.own:
         await lab.own.run_tool_calls([request("many_nested", name="scarce") for _ in range(3)])
-        assert tickets() == 0
+        assert tickets() <= before
 
 
 @pytest.mark.clause("C43", "C49")
 @pytest.mark.parametrize("name", ["busy", "nests"])
 @pytest.mark.parametrize("limit", [1, 1000])
 async def test_batches_that_gave_up_behind_one_that_waits_are_forgotten(name: str, limit: int) -> None:
-    lab = Lab()
+    lab, before = Lab(), tickets()
 
     @lab.tools.tool(max_concurrency=1)
     async def busy() -> None:
@@ -158,6 +158,6 @@ async def test_batches_that_gave_up_behind_one_that_waits_are_forgotten(name: st
         for _ in range(300):
             with anyio.move_on_after(0.1):
                 await client.run_tool_calls([request(name)])
-        assert tickets() < 150
+        assert tickets() < before + 150
         group.cancel_scope.cancel()
-    assert tickets() == 0
+    assert tickets() <= before

@@ -7,7 +7,7 @@ that waits costs an entry in a list, not a task: a worker is started only for a 
 import math
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any
 
@@ -15,6 +15,7 @@ import anyio
 from anyio import (
     CancelScope,
     Event,
+    TaskHandle,
     TaskInfo,
     current_effective_deadline,
     get_cancelled_exc_class,
@@ -86,6 +87,7 @@ class Scheduler:
         self._scope: CancelScope | None = None
         self._entered = False
         self._launched: deque[Grant] = deque()
+        self._unstarted: dict[object, TaskHandle[None]] = {}
         self._depth = 0
         self._workers = 0
         self._watching = False
@@ -140,7 +142,7 @@ class Scheduler:
         """Start a worker for a call that has its places."""
         assert self._group is not None
         self._launched.append(grant)
-        self._group.start_soon(self._work_in_group)
+        self._start(self._group, self._work_in_group)
 
     def places_stuck(self) -> None:
         """Check again how long the calls of the batch have waited for abandoned threads."""
@@ -148,7 +150,7 @@ class Scheduler:
             self._news.set()
         elif self._group is not None and not self._watching and self._batch.unsettled and self._stop is None:
             self._watching = True
-            self._group.start_soon(self._watch)
+            self._start(self._group, self._watch)
 
     def caller_ended(self, error: CallEndedError) -> None:
         """End the batch, since the call that started it has ended."""
@@ -164,6 +166,8 @@ class Scheduler:
         finally:
             self._start_no_more()
             # On asyncio a task that is cancelled before its first step never runs at all.
+            for task in self._unstarted.values():
+                task.coro.close()
             while self._launched:
                 launch(self._places.over(self._launched.popleft()))
             may_go_on = self._places.leave(ticket, self._go_on)
@@ -179,7 +183,7 @@ class Scheduler:
             if not in_this_task:
                 # Enter the places in a task of the batch, since its stack is short. The caller may be a tool
                 # that recurses: a RecursionError in the middle of `Places.assign` would lose places.
-                group.start_soon(self._work_in_group)
+                self._start(group, self._work_in_group)
                 return
             if not self._entered:
                 await self._work(_Worker(None))
@@ -203,8 +207,13 @@ class Scheduler:
         if self._ticket is not None and not self._ticket.closed:
             launch(self._places.close(self._ticket))
 
-    async def _work_in_group(self) -> None:
+    def _start(self, group: TaskGroup, function: Callable[[object], Coroutine[Any, Any, None]]) -> None:
+        key = object()
+        self._unstarted[key] = group.start_soon(function, key)
+
+    async def _work_in_group(self, key: object) -> None:
         """Work in a task started for this; a native cancel of that task alone retires just this worker."""
+        self._unstarted.pop(key, None)  # an eager task starts before its key is there
         # Take calls in their order, in whatever order their tasks start: trio shuffles them.
         grant = self._launched.popleft() if self._launched else None
         try:
@@ -319,8 +328,9 @@ class Scheduler:
         if ticket is not None and not ticket.eager:
             launch(self._places.take_all(ticket))
 
-    async def _watch(self) -> None:
+    async def _watch(self, key: object = None) -> None:
         """Wait until all calls have settled or stopped; refuse those that waited too long for threads."""
+        self._unstarted.pop(key, None)
         try:
             while self._batch.unsettled and self._stop is None:
                 await self._watch_once()
