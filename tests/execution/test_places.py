@@ -155,7 +155,7 @@ def test_nested_batches_that_are_gone_leave_nothing_where_slots_are_always_free(
     for _ in range(100):
         client.uncapped(1, outer.call).end()
     gc.collect()
-    tickets = [found for found in gc.get_objects() if isinstance(found, Ticket)]
+    tickets = [found for found in gc.get_objects() if type(found) is Ticket]
     assert [ticket for ticket in tickets if ticket.caller is outer.call] == []
 
 
